@@ -15,6 +15,7 @@ from borealis_py.node.probe import check_directory, check_writable
 from borealis_py.protocol.settings import NodeDelays, SettingsError, Timing, check_threshold
 from borealis_py.query.partitions import parts_of, physical
 from borealis_py.query.spec import AppSpec
+from borealis_py.types.arrow import spelled
 
 PROBE = "borealis" * 512
 """Large enough to detect a full disk."""
@@ -59,7 +60,7 @@ def check(spec: AppSpec, timing: Timing) -> list[NodeReport]:
 def _check(spec: AppSpec, runs: AppSpec, name: str, timing: Timing) -> NodeReport:
     kernel = compile_query(spec, name)
     try:
-        columns = tuple((field.name, str(field.type)) for field in kernel.output_schema)
+        columns = tuple((field.name, spelled(field.type)) for field in kernel.output_schema)
         operator_class = str(kernel.operator_class)
     finally:
         kernel.close()

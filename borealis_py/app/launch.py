@@ -28,7 +28,7 @@ from borealis_py.log.description import APP_KEY, OtherVersion
 from borealis_py.log.messages import Description, Policy, Status, Threshold
 from borealis_py.node.checkpoint_storage import LocationError, forget
 from borealis_py.protocol.settings import Timing
-from borealis_py.query.differences import of_partitions
+from borealis_py.query.differences import of_columns, of_partitions
 from borealis_py.query.partitions import physical
 from borealis_py.query.spec import AppSpec
 from sunion.bucket import Buckets
@@ -101,6 +101,7 @@ def refuse_changed(before: AppState, spec: AppSpec) -> None:
         if old != new:
             label = (spec if name in spec.all_nodes else before.spec).label(name)
             lines.append(f"  {label}: {old} on the broker, {new} in the file")
+    lines += [f"  {line}" for line in of_columns(before.spec, spec)]
     parted = of_partitions(before.spec, spec)
     if parted:
         lines += ["Their partitions differ, so keys would move:", *(f"  {line}" for line in parted)]

@@ -47,7 +47,7 @@ def open_rows(
     """The rows of a file, or of stdin ("-"). `.gz` files are decompressed.
 
     Args:
-        schema: field -> "string" | "int64" | "double" | "bool".
+        schema: field -> column type.
         stime_column: column with each row's time, as integer µs or as ISO 8601 date-time (UTC if it has no zone).
         format: "csv" or "jsonl"; None: by the file's name.
 

@@ -39,7 +39,7 @@ class Publisher:
     Args:
         log: the log that hosts the app.
         app_uid: of the app's current life, from its description.
-        schema: field -> "string" | "int64" | "double" | "bool"; any may be null.
+        schema: field -> column type, as in `App.source`; any may be null.
         bucket_us: the app's bucket width.
         origin: the app's first bucket.
         take_over: replace an active publisher of this source instead of refusing to start.
@@ -122,7 +122,8 @@ class Publisher:
         """Publish a row; blocks while the log is too far behind.
 
         Args:
-            row: the schema's fields; other fields are ignored.
+            row: the schema's fields; other fields are ignored. A timestamp is a datetime with a time zone, a decimal a
+                Decimal, int or text, a binary value bytes, a json value anything that JSON can say.
             stime: µs; None: now.
             seq: the row's position in the input, counted from 0. Rows that are already in the log are skipped, so that
                 an input can be sent again from its beginning after a crash. None: one more than the last.

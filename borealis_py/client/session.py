@@ -32,7 +32,7 @@ class PublisherSession:
     """Publishes rows to one source.
 
     Args:
-        schema: field -> "string" | "int64" | "double" | "bool".
+        schema: field -> column type.
         uid: of this process, unique forever.
         wake: called when there is something to do in a turn.
         take_over: replace an active publisher.

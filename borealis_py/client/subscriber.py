@@ -39,7 +39,7 @@ log = structlog.get_logger("borealis.subscriber")
 @dataclass(frozen=True, slots=True)
 class Row:
     """A row of the corrected stream. `id` is "bucket:index", `stime` microseconds since 1970. `value`: its columns by
-    name. `partition`: of the query; ids are unique within each."""
+    name, as JSON has them: decimals and times are text. `partition`: of the query; ids are unique within each."""
 
     id: str
     stime: int
@@ -52,10 +52,11 @@ class LiveChange:
     """A change of the live view, for buckets [bucket, end).
 
     `kind`: TENTATIVE, STABLE, UNDO, REC_DONE, or BOUNDARY (stable and empty; `subscribe` leaves it out). `rows`: all
-    that these buckets hold from now on, as dicts of columns; empty if UNDO or REC_DONE. `partition`: of the query; the
-    other partitions are not affected. If TENTATIVE: `missing_sources` are missing anywhere in what it depends on;
-    `missing` in the bucket itself; `completeness`, 0 to 1, of what it depends on; `diverged_from`, the first bucket
-    whose missing input affects its state (None: not TENTATIVE); `why` it is tentative, for people (PROTOCOL.md 4.3).
+    that these buckets hold from now on, as dicts like `Row.value`; empty if UNDO or REC_DONE. `partition`: of the
+    query; the other partitions are not affected. If TENTATIVE: `missing_sources` are missing anywhere in what it
+    depends on; `missing` in the bucket itself; `completeness`, 0 to 1, of what it depends on; `diverged_from`, the
+    first bucket whose missing input affects its state (None: not TENTATIVE); `why` it is tentative, for people
+    (PROTOCOL.md 4.3).
     """
 
     kind: str

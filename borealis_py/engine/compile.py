@@ -53,7 +53,7 @@ from borealis_py.query.plan import (
     inputs_of,
 )
 from borealis_py.query.spec import AppSpec
-from borealis_py.types.arrow import type_of
+from borealis_py.types.arrow import spelled, type_of
 
 Operator = (
     SourceOperator
@@ -172,8 +172,8 @@ class _Compiler(StatementCompiler):
             kind = relation.schema.field(name).type
             if type_of(kind) is None:
                 raise QueryError(
-                    f"{self.label}: its rows are partitioned by {name!r}, a {kind}; a key is one value: partition by "
-                    "another column, or make one with map()"
+                    f"{self.label}: its rows are partitioned by {name!r}, a {spelled(kind)}; a key is one value: "
+                    "partition by another column, or make one with map()"
                 )
         return self._materialised(relation)
 
@@ -185,8 +185,8 @@ class _Compiler(StatementCompiler):
                 theirs = other.schema.field(field.name).type
                 if theirs != field.type:
                     raise QueryError(
-                        f"union of {self.label}: column {field.name!r} is {field.type} in one input and "
-                        f"{theirs} in another; make them alike with map()"
+                        f"union of {self.label}: column {field.name!r} is {spelled(field.type)} in one input and "
+                        f"{spelled(theirs)} in another; make them alike with map()"
                     )
         return self._add(UnionOperator(tuple(r.slot for r in inputs), tuple(first.names)), first)
 

@@ -1,4 +1,4 @@
-"""Human-readable differences between the partitions of two descriptions of one app. Pure."""
+"""Human-readable differences between two descriptions of one app: column types and partitions. Pure."""
 
 from __future__ import annotations
 
@@ -21,6 +21,23 @@ def of_partitions(before: AppSpec, after: AppSpec) -> list[str]:
             old, new = (_by(parts) for parts in (node.partitions, after.node(name).partitions))
             if old != new:
                 found.append(f"{after.label(name)}: {old} on the broker, {new} in the file")
+    return found
+
+
+def of_columns(before: AppSpec, after: AppSpec) -> list[str]:
+    """One line per column of a source that exists in both apps and is of another type, or in one of them only.
+
+    `before` is the app on the broker, `after` the one in the file.
+    """
+    found = []
+    for source, columns in before.sources.items():
+        others = after.sources.get(source, columns)
+        for column in dict.fromkeys([*columns, *others]):
+            old, new = columns.get(column, "not there"), others.get(column, "not there")
+            if old != new:
+                renamed = (old, new) == ("int64", "timestamp")
+                hint = " (timestamp was another name of int64: write int64 to go on with it)" if renamed else ""
+                found.append(f"source {source!r}: column {column!r} is {old} on the broker, {new} in the file{hint}")
     return found
 
 

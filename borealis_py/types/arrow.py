@@ -82,6 +82,14 @@ def type_of(arrow: pa.DataType) -> ColumnType | None:
     return None if kind is None else ColumnType(kind)
 
 
+def spelled(arrow: pa.DataType) -> str:
+    """The name of a column's type, for people: "decimal(12,2)", "list of timestamp"."""
+    if pa.types.is_list(arrow):
+        return f"list of {spelled(arrow.value_type)}"
+    type_ = type_of(arrow)
+    return str(arrow) if type_ is None else str(type_)
+
+
 def is_integer(duck_type: str) -> bool:
     return duck_type in _INTEGERS
 
@@ -143,8 +151,9 @@ def _finished(column: pa.Array, field: pa.Field) -> pa.Array:
 
 
 def json_column(texts: Sequence[str | None]) -> pa.Array:
-    """A json column of these texts, in their normal form. Raises Misfit."""
-    made = [None if text is None else normal_json(text.encode()).decode() for text in texts]
+    """A json column of these texts, in their normal form; the json null is null. Raises Misfit."""
+    forms = (None if text is None else normal_json(text.encode()).decode() for text in texts)
+    made = [None if form == "null" else form for form in forms]
     return pa.ExtensionArray.from_storage(JSON, pa.array(made, pa.string()))
 
 
@@ -169,8 +178,8 @@ def misfits(column: pa.Array) -> dict[int, str]:
     if column.type == JSON:
         for at, text in enumerate(stored(column).to_pylist()):
             try:
-                if text is not None and normal_json(text.encode()) != text.encode():
-                    found[at] = "a json value with white space between its parts"
+                if text == "null" or (text is not None and normal_json(text.encode()) != text.encode()):
+                    found[at] = "a json value that is not in its normal form"
             except Misfit as exc:
                 found[at] = str(exc)
         return found

@@ -315,7 +315,7 @@ def _arrow_alone(batch: pa.RecordBatch) -> Row:
 def _arrow_row(row: Row) -> Row:
     """The row, where its json is in its normal form."""
     try:
-        fits = all(json_text(value) in (value, None) for value in row if isinstance(value, JsonText))
+        fits = all(json_text(value) == value for value in row if isinstance(value, JsonText))
     except ValueError:
         fits = False
     return row if fits else _MALFORMED

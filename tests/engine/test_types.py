@@ -257,3 +257,11 @@ def test_extremes_are_within_reach_of_the_engine() -> None:
         ("9999-12-31T23:59:59.999999Z", "9999-12-31"),
     ]
     assert WIDTH_US > 5
+
+
+def test_a_json_null_is_the_columns_null() -> None:
+    columns = {"x": "json_extract(j, '$.a')", "y": "json_extract(j, '$.b')"}
+    with worlds.kernel(lambda app, a, b: a.map(**columns), TYPED_COLUMNS) as on:
+        row = (None, None, None, None, None, None, None, '{"a":null}', 5)
+        _, outputs = on.step(on.initial(), 0, 1, worlds.ordered(on, {0: [[row], []]}))
+        assert [column.null_count for column in outputs[0].rows.columns] == [1, 1, 0]

@@ -1,4 +1,4 @@
-"""What is said when an app's partitions are not what they were."""
+"""What is said when an app's partitions or columns are not what they were."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from borealis_py.app.launch import refuse_changed
 from borealis_py.app.state import AppState
 from borealis_py.log.messages import Description
 from borealis_py.query import AppSpec
-from borealis_py.query.differences import of_partitions
+from borealis_py.query.differences import of_columns, of_partitions
 
 
 def spec(source: int | None = 2, node: int | None = 3, query: int | None = None, by: Any = "k") -> AppSpec:
@@ -62,3 +62,22 @@ def test_names_that_came_or_went_are_told_elsewhere() -> None:
     other = App("a")
     other.query("p", other.source("t", schema={"k": "string"}, partitions=2), partitions=2, by="k")
     assert of_partitions(spec(), other.describe()) == []
+
+
+def test_a_column_of_another_type_is_named_with_both_and_the_old_name_of_int64_with_what_to_write() -> None:
+    def made(**columns: str) -> AppSpec:
+        app = App("a")
+        app.query("q", app.source("s", schema=columns).filter("k = 'a'"))
+        return app.describe()
+
+    before = made(k="string", at="int", x="double")
+    assert of_columns(before, before) == []
+    assert of_columns(before, made(k="string", at="timestamp", y="decimal(12,2)")) == [
+        "source 's': column 'at' is int64 on the broker, timestamp in the file (timestamp was another name of int64: "
+        "write int64 to go on with it)",
+        "source 's': column 'x' is double on the broker, not there in the file",
+        "source 's': column 'y' is not there on the broker, decimal(12,2) in the file",
+    ]
+    state = AppState("a", before, Description(before.to_json(), before.hash, 0, "", "a1"))
+    with pytest.raises(LaunchError, match="timestamp was another name of int64: write int64 to go on with it"):
+        refuse_changed(state, made(k="string", at="timestamp", x="double"))
