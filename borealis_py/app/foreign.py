@@ -9,13 +9,14 @@ from contextlib import closing
 
 from borealis_py.app.errors import LaunchError
 from borealis_py.app.topics import topics_of
-from borealis_py.engine import compile_query
+from borealis_py.engine.condition import check_condition
+from borealis_py.ingress.decoders import decoder_for
+from borealis_py.ingress.first_stime import first_stime
 from borealis_py.log.base import Log, LogUnreachable
 from borealis_py.protocol.settings import Timing, budget
 from borealis_py.query.errors import QueryError
 from borealis_py.query.ingress_spec import IngressSpec
-from borealis_py.query.plan import FilterOp, SourceOp
-from borealis_py.query.spec import AppSpec, QuerySpec
+from borealis_py.query.spec import AppSpec
 from borealis_py.query.units import format_duration
 
 ClusterLog = Callable[[str | None], Log]
@@ -65,6 +66,21 @@ def with_inputs(spec: AppSpec, log_of: ClusterLog, before: AppSpec | None) -> tu
     return spec.with_partitions(counts), told
 
 
+def earliest_foreign_us(spec: AppSpec, log_of: ClusterLog, timing: Timing) -> int | None:
+    """The time of the first row in those topics that are read from their beginning; None: there is none.
+
+    Raises:
+        LogError: one of them cannot be read.
+    """
+    firsts = []
+    for name, ingress in spec.ingresses.items():
+        if ingress.start == "earliest":
+            log, decoder = log_of(ingress.cluster), decoder_for(name, ingress, spec.sources[name], timing.row_max_bytes)
+            with closing(log.lookup()) as lookup:
+                firsts.append(first_stime(lookup, ingress.topic, _partitions(log, ingress.topic), decoder))
+    return min((first for first in firsts if first is not None), default=None)
+
+
 def ask_inputs(spec: AppSpec, log_of: ClusterLog) -> AppSpec:
     """The app with those numbers of inputs that it does not say, for `check` and `explain`: from the topics.
 
@@ -99,7 +115,7 @@ def check_foreign(spec: AppSpec, timing: Timing) -> None:
                 "name, or read another topic"
             )
         if ingress.heartbeat is not None:
-            _check_heartbeat(spec, name, ingress.heartbeat)
+            check_condition(spec.sources[name], ingress.heartbeat, f"topic {name!r}")
     for query in spec.queries:
         read = _read_by(spec, query)
         if read:
@@ -133,22 +149,6 @@ def _refuse_other_number(name: str, ingress: IngressSpec, partitions: int) -> No
             f"source {name!r}: topic {ingress.topic!r} has {partitions} partitions, the app's file says "
             f"partitions={ingress.inputs}. Correct it, or leave it out"
         )
-
-
-def _check_heartbeat(spec: AppSpec, name: str, predicate: str) -> None:
-    """Load a query that filters by it, as the ingress does. Raises QueryError."""
-    plan = (SourceOp(name=name), FilterOp(input=0, predicate=predicate))
-    query = "heartbeat" if name != "heartbeat" else "heartbeats"
-    probe = AppSpec(
-        name=spec.name,
-        bucket_us=spec.bucket_us,
-        sources={name: spec.sources[name]},
-        queries={query: QuerySpec(inputs=(name,), plan=plan, threshold_us=spec.bucket_us)},
-    )
-    try:
-        compile_query(probe, query).close()
-    except QueryError as exc:
-        raise QueryError(f"topic {name!r}: heartbeat={predicate!r} is no condition: {exc}") from exc
 
 
 def _read_by(spec: AppSpec, query: str) -> dict[str, IngressSpec]:

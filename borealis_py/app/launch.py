@@ -38,7 +38,15 @@ LOOK_S = 0.1
 SERVED_TIMEOUT_S = 15.0
 
 
-def describe(log: Log, spec: AppSpec, reports: list[NodeReport], origin: str, now_us: int, timing: Timing) -> AppState:
+def describe(
+    log: Log,
+    spec: AppSpec,
+    reports: list[NodeReport],
+    origin: str,
+    now_us: int,
+    timing: Timing,
+    first_foreign_us: Callable[[], int | None] = lambda: None,
+) -> AppState:
     """Create the app's topics and write its description, unless they exist.
 
     The origin is written once, the timing only while no replica runs. A threshold or policy is written if the file
@@ -48,6 +56,7 @@ def describe(log: Log, spec: AppSpec, reports: list[NodeReport], origin: str, no
         origin: see `origin.choose`.
         now_us: wall time.
         timing: the one used for `reports`. Replicas and subscribers take it from the description.
+        first_foreign_us: called for a new app: the time of the first row in topics that are read from their beginning.
 
     Raises:
         LaunchError: an app of this name has other queries, or runs with another timing.
@@ -62,7 +71,7 @@ def describe(log: Log, spec: AppSpec, reports: list[NodeReport], origin: str, no
         refuse_other(log, before, timing, now_us)
     create_topics(log, topics_of(spec))
     buckets = Buckets(spec.bucket_us)
-    bucket = origins.choose(log, spec, origin, now_us) if before is None else before.origin
+    bucket = origins.choose(log, spec, origin, now_us, first_foreign_us()) if before is None else before.origin
     asked = None if origin in origins.WORDS else buckets.of(origins.parse(origin))
     if asked is not None and asked != bucket:
         raise LaunchError(

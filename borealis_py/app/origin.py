@@ -19,12 +19,13 @@ _LOOK_RECORDS = 1_000
 """How many records of a source are searched for its first tuple; claims and boundaries precede it."""
 
 
-def choose(log: Log, spec: AppSpec, origin: str, now_us: int) -> int:
+def choose(log: Log, spec: AppSpec, origin: str, now_us: int, foreign_us: int | None = None) -> int:
     """The first bucket.
 
     Args:
-        origin: "earliest": that of the first tuple in any source, or now if there is none; "now"; or a time in the
-            syntax of `parse`.
+        origin: "earliest": that of the first tuple in any source, or now if there is none, less the lateness of foreign
+            topics, whose rows of then are still on their way; "now"; or a time in the syntax of `parse`.
+        foreign_us: the time of the first row in foreign topics that are read from their beginning.
 
     Raises:
         QueryError: not a time.
@@ -39,7 +40,8 @@ def choose(log: Log, spec: AppSpec, origin: str, now_us: int) -> int:
         firsts = [_first_stime(lookup, topics.source(spec.name, source)) for source in physical(spec).sources]
     finally:
         lookup.close()
-    return buckets.of(min((stime for stime in firsts if stime is not None), default=now_us))
+    known = [stime for stime in (*firsts, foreign_us) if stime is not None]
+    return buckets.of(min(known, default=now_us - max((i.lateness_us for i in spec.ingresses.values()), default=0)))
 
 
 def parse(text: str, what: str = "origin") -> int:

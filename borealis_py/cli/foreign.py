@@ -49,6 +49,16 @@ def with_described_inputs(spec: AppSpec, context: Context, anew: bool) -> AppSpe
     return found
 
 
+def first_foreign_us(spec: AppSpec, context: Context, timing: Timing) -> int | None:
+    """The time of the first row in topics that are read from their beginning. Raises LogError, ConfigError."""
+    if not spec.ingresses:
+        return None
+    from borealis_py.app.foreign import earliest_foreign_us
+    from borealis_py.config.kafka import cluster_of
+
+    return earliest_foreign_us(spec, partial(cluster_of, context.config, context.log), timing)
+
+
 def say_remarks(spec: AppSpec, timing: Timing) -> None:
     """Print what a user should know about silence of the app's topics."""
     if spec.ingresses:

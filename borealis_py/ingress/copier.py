@@ -292,15 +292,16 @@ class Copier:
                 self._counts.rejected += len(found.refused)
                 self._counts.late += sum(one.late_us > 0 for one in found.refused)
                 writer.add(found, now_us)
-                self._rule.arrived(i, partition, int(found.offsets[-1]))
             stimes = part.stimes if mine is None else part.stimes[mine]
             known = stimes[stimes < future]
             if len(known):
                 self._rule.saw(i, partition, int(known.max()))
+                if found is not None:
+                    self._rule.arrived(i, partition, int(found.offsets[-1]), now_us, int(known.max()))
             writer.at[partition] = max(writer.at.get(partition, 0), last + 1)
         if len(part.pings_at):
             for i in set(self._plan.inputs_of(partition, part.pings).tolist()):
-                self._rule.arrived(i, partition, last)
+                self._rule.arrived(i, partition, last, now_us)
 
     def _flush(self, index: int, writer: InputWriter, now_us: int) -> None:
         """Make the input's record, if it has rows, a boundary to promise, or has been silent."""

@@ -12,14 +12,17 @@ the last wall time after which the broker told that there are no others: a parti
 too. So no boundary passes the clock, although a row may be ahead of it.
 
 With `expect`, silence means that an input is missing. Its boundary then stays at or below the arrival of its last
-record, so that what its producer kept meanwhile is not late when it comes.
+record, so that what its producer kept meanwhile is not late when it comes. That may be many records, in several
+partitions: while rows are older than the lateness when they arrive, their producer is catching up, and only they move
+the boundary; and an arrival counts once all partitions of the input have been read up to ends that were asked for after
+it was seen.
 """
 
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from sunion.model import FOREVER
 
@@ -49,6 +52,8 @@ class InputTime:
     feeders: frozenset[int]
     arrival: int = NEVER
     largest: int = NEVER
+    seen: deque[tuple[int, int]] = field(default_factory=deque)
+    """(when it was seen, arrival) of records that do not count yet, ascending."""
 
 
 class Watermarks:
@@ -70,7 +75,7 @@ class Watermarks:
         """Input `index` takes from these partitions, and `boundary` has been promised for it. Again when they grow."""
         feeders = frozenset(partitions)
         known = self._inputs.get(index)
-        self._inputs[index] = InputTime(feeders) if known is None else InputTime(feeders, known.arrival, known.largest)
+        self._inputs[index] = InputTime(feeders) if known is None else replace(known, feeders=feeders)
         for p in feeders:
             time = self._partitions.setdefault(p, PartitionTime())
             if self._by_data and known is None:  # nothing else moves it before its next row
@@ -94,11 +99,19 @@ class Watermarks:
         time.largest = max(time.largest, largest)
         of.largest = max(of.largest, largest)
 
-    def arrived(self, index: int, partition: int, offset: int) -> None:
-        """The record of an input at this offset was read. It came after the last end that did not include it."""
+    def arrived(self, index: int, partition: int, offset: int, now_us: int, stime: int | None = None) -> None:
+        """The record of an input at this offset was read. It came after the last end that did not include it.
+
+        Args:
+            now_us: when it was read.
+            stime: the largest of the rows up to there that came with it; None: it is a heartbeat.
+        """
         time, of = self._partitions[partition], self._inputs[index]
-        after = (asked for asked, end in reversed(time.told) if end <= offset)
-        of.arrival = max(of.arrival, next(after, time.sure))
+        after = next((asked for asked, end in reversed(time.told) if end <= offset), time.sure)
+        came = after if stime is None else min(after, stime + self._lateness_us)
+        if of.seen and (of.seen[-1][0] == now_us or len(of.seen) >= TOLD_MAX):
+            came = max(came, of.seen.pop()[1])
+        of.seen.append((now_us, came))
 
     def told(self, partition: int, asked_us: int, end: int) -> None:
         """The broker, asked at `asked_us`, told this end, which counts records that cannot be read yet."""
@@ -130,6 +143,9 @@ class Watermarks:
         """No later row of this input lies below; `NEVER`: nothing can be promised. It may lie below what was promised
         before, which then holds on."""
         of = self._inputs[index]
+        sure = min((self._partitions[p].sure for p in of.feeders), default=NEVER)
+        while of.seen and of.seen[0][0] < sure:
+            of.arrival = max(of.arrival, of.seen.popleft()[1])
         least = min((self._known(of, self._partitions[p]) for p in of.feeders), default=NEVER)
         if self._expect_us is not None:  # rows of others move a shared partition, and do not prove that this one lives
             least = min(least, max(of.arrival, of.largest))

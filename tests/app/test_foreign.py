@@ -125,11 +125,9 @@ def test_the_apps_own_topics_are_not_foreign() -> None:
 
 def test_a_heartbeat_is_a_condition_over_the_columns() -> None:
     check_foreign(described({"heartbeat": "kind = 'ping' AND euros IS NULL"}), Timing())
-    with pytest.raises(
-        QueryError, match=r"topic 't0': heartbeat=\"knd = 'ping'\" is no condition: .*did you mean 'kind'"
-    ):
+    with pytest.raises(QueryError, match="unknown column 'knd' in heartbeat of topic 't0'; did you mean 'kind'"):
         check_foreign(described({"heartbeat": "knd = 'ping'"}), Timing())
-    with pytest.raises(QueryError, match="is no condition"):
+    with pytest.raises(QueryError, match="heartbeat of topic 't0': it must be true or false, this is BIGINT"):
         check_foreign(described({"heartbeat": "id + 1"}), Timing())
 
 

@@ -67,8 +67,10 @@ class World:
 
     def write(self, partition: int, index: int, late: int, hidden: int) -> None:
         index = index if self.by_value else partition % 2
-        # By the clock a row is as late as it comes; where silence means missing, its producer may have kept it.
-        base = self.now if self.expect is None else max(self.last_append[index], self.largest[index])
+        # By the clock a row is as late as it comes. Where silence means missing, its producer may have kept it, and
+        # others after it.
+        kept = min(max(self.last_append[index], self.largest[index]), self.largest[index] + LATENESS)
+        base = self.now if self.expect is None else kept
         stime = base - late
         self.parts[partition].rows.append(Row(index, stime, self.now + hidden))
         self.last_append[index] = self.now
@@ -86,7 +88,7 @@ class World:
         for offset in range(part.read, end):
             row = part.rows[offset]
             assert row.stime >= self.promised[row.index], f"late by the promise for input {row.index}"
-            self.rule.arrived(row.index, partition, offset)
+            self.rule.arrived(row.index, partition, offset, self.now, row.stime)
             self.rule.saw(row.index, partition, row.stime)
         part.read = end
         self.rule.read_to(partition, end)
@@ -183,12 +185,27 @@ def test_with_expect_a_silent_input_stays_where_its_last_record_came() -> None:
     assert world.rule.boundary(1) == T0 - LATENESS  # the record came after that asking
 
 
+def test_with_expect_rows_that_their_producer_kept_come_in_any_number_of_records() -> None:
+    rule = counted(LATENESS, expect_us=40)
+    rule.feed(0, [0], NEVER)
+    for n in range(10):
+        rule.told(0, T0 + n, n)  # each kept row is a record that comes after an asking of its own
+        rule.arrived(0, 0, n, T0 + n, T0 - 500 + n)
+        rule.saw(0, 0, T0 - 500 + n)
+        rule.read_to(0, n + 1)
+        assert rule.boundary(0) <= T0 - 500 + n
+    rule.told(0, T0 + 100, 10)
+    rule.arrived(0, 0, 10, T0 + 100, T0 + 100)
+    rule.saw(0, 0, T0 + 100)
+    assert rule.boundary(0) == T0 + 100 - LATENESS
+
+
 def test_with_expect_a_heartbeat_moves_the_boundary_though_it_is_no_row() -> None:
     rule = counted(LATENESS, expect_us=40)
     rule.feed(0, [0], NEVER)
     for n in range(10):
         rule.told(0, T0 + 10 * n, n)  # a record has come by each asking
-        rule.arrived(0, 0, n)
+        rule.arrived(0, 0, n, T0 + 10 * n)
         rule.read_to(0, n + 1)
     rule.told(0, T0 + 100, 10)
     assert rule.boundary(0) == T0 + 100 - 40 - LATENESS

@@ -11,7 +11,7 @@ import typer
 from borealis_py.cli.commands.check import AppFile
 from borealis_py.cli.console import INTERRUPTED, say, waiting
 from borealis_py.cli.context import Context, open_context
-from borealis_py.cli.foreign import say_remarks, with_described_inputs
+from borealis_py.cli.foreign import first_foreign_us, say_remarks, with_described_inputs
 from borealis_py.cli.options import Bootstrap, DataDir, Http
 
 if TYPE_CHECKING:
@@ -42,8 +42,8 @@ Origin = Annotated[
     str,
     typer.Option(
         "--origin",
-        help="First bucket: earliest (of the sources' tuples, else now), now, or a time (ISO 8601 or microseconds). "
-        "Earlier tuples are late. Written once.",
+        help="First bucket: earliest (of the sources' tuples, else now less the lateness of topics), now, or a time "
+        "(ISO 8601 or microseconds). Earlier tuples are late. Written once.",
     ),
 ]
 Reset = Annotated[bool, typer.Option("--reset", help="Delete the app's topics and checkpoints, and begin anew.")]
@@ -113,7 +113,8 @@ def up(
             launch.reset(context.log, spec, processes, context.config.checkpoints, take_over)
     with waiting(f"describing app {spec.name} at {context.log.bootstrap}"):
         before = launch.described(context.log, spec.name)
-        state = launch.describe(context.log, spec, reports, origin, time.time_ns() // 1000, timing)
+        first = partial(first_foreign_us, spec, context, timing)
+        state = launch.describe(context.log, spec, reports, origin, time.time_ns() // 1000, timing, first)
     if before is not None and (other := differences(before.timing, state.timing)):
         say(f"timing of app {state.name}: {', '.join(other)}", "yellow")
     if describe_only:

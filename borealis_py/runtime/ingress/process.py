@@ -12,7 +12,7 @@ from borealis_py.app.state import AppState, read_app
 from borealis_py.client.target import Target
 from borealis_py.ingress.catch_up import CatchUp
 from borealis_py.ingress.decoder import TopicDecoder
-from borealis_py.ingress.formats import JsonFormat
+from borealis_py.ingress.decoders import decoder_for
 from borealis_py.ingress.plan import IngressPlan
 from borealis_py.ingress.session import IngressSession
 from borealis_py.kafka.log import KafkaLog
@@ -39,6 +39,7 @@ def open_ingress(
 
     Raises:
         LogError: no broker of the app's answers, or there is no such app.
+        QueryError: a heartbeat is no condition here.
         SettingsError: the app reads no foreign topics. ProcessSpecError: a cluster is not configured here.
         AddressError, HttpUnavailable: see `open_http`.
     """
@@ -46,6 +47,11 @@ def open_ingress(
     state = read_app(kafka, app)
     if not state.spec.ingresses:
         raise SettingsError(f"app {app}: it reads no topics of other programs, so it has no ingress {index}")
+    row_max, memory = state.timing.row_max_bytes, process.engine_memory_bytes
+    decoders = {
+        source: decoder_for(source, spec, state.spec.sources[source], row_max, memory)
+        for source, spec in state.spec.ingresses.items()
+    }
     clusters = {source: process.cluster(spec.cluster) for source, spec in state.spec.ingresses.items()}
     board = IngressRegistry(state, [(source, index) for source in state.spec.ingresses])
     url = open_http(process.http, Routes(board, IngressCollector(board)), closing)
@@ -59,7 +65,7 @@ def open_ingress(
                 index,
                 spec.topic,
                 spec.cluster,
-                partial(_begin, state, source, index, kafka, clusters[source], wake, catch_up),
+                partial(_begin, state, source, index, kafka, clusters[source], decoders[source], wake, catch_up),
                 partial(_new_uid, run),
                 sender.send,
                 url,
@@ -76,12 +82,13 @@ def _begin(
     index: int,
     kafka: KafkaLog,
     cluster: KafkaLog,
+    decoder: TopicDecoder,
     wake: Callable[[], None],
     catch_up: CatchUp,
     uid: str,
 ) -> ReportedSession:
     plan = plan_of(state, source)
-    session = IngressSession(kafka, cluster, plan, decoder_of(state, source), uid, index, wake, catch_up)
+    session = IngressSession(kafka, cluster, plan, decoder, uid, index, wake, catch_up)
     return ReportedSession(session, source, plan.spec, state.spec.bucket_us)
 
 
@@ -101,13 +108,6 @@ def plan_of(state: AppState, source: str) -> IngressPlan:
         for i in range(spec.inputs)
     )
     return IngressPlan(spec, state.spec.sources[source], targets)
-
-
-def decoder_of(state: AppState, source: str) -> TopicDecoder:
-    """What decodes the records of a source's topic."""
-    spec = state.spec.ingresses[source]
-    form = JsonFormat(state.spec.sources[source])
-    return TopicDecoder(form, spec.stime, spec.stime_unit, state.timing.row_max_bytes)
 
 
 def _new_uid(run: str) -> str:

@@ -1,0 +1,30 @@
+"""The decoder of a described foreign topic."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from borealis_py.engine.condition import RowCondition
+from borealis_py.ingress.decoder import TopicDecoder
+from borealis_py.ingress.formats import JsonFormat
+from borealis_py.query.ingress_spec import IngressSpec
+
+
+def decoder_for(
+    source: str, spec: IngressSpec, columns: Mapping[str, str], row_max_bytes: int, memory_bytes: int = 0
+) -> TopicDecoder:
+    """Decodes the topic of a source.
+
+    Args:
+        columns: of the source, with their types.
+        memory_bytes: limit of the engine that tells heartbeats from rows; 0: its default.
+
+    Raises:
+        QueryError: the heartbeat is no condition.
+    """
+    is_heartbeat = (
+        None
+        if spec.heartbeat is None
+        else RowCondition(columns, spec.heartbeat, f"topic {source!r}", memory_bytes=memory_bytes)
+    )
+    return TopicDecoder(JsonFormat(columns), spec.stime, spec.stime_unit, row_max_bytes, is_heartbeat)
