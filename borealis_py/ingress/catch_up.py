@@ -11,7 +11,7 @@ AHEAD_US = 1_000_000
 """How far in stime a partition may run ahead of the slowest that has a backlog."""
 
 
-class CatchUp:
+class BacklogFronts:
     """Where the partitions that have a backlog stand. Ingresses of one process share it, so that their topics stay in
     step, too."""
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 import numpy as np
 import structlog
 
-from borealis_py.ingress.catch_up import CatchUp
+from borealis_py.ingress.catch_up import BacklogFronts
 from borealis_py.ingress.counts import IngressCounts
 from borealis_py.ingress.decoder import Decoded, Int64s, TopicDecoder
 from borealis_py.ingress.foreign_topic import LOOK_US, ForeignTopic
@@ -47,7 +47,7 @@ class Copier:
         decoder: TopicDecoder,
         writers: Sequence[InputWriter],
         counts: IngressCounts,
-        catch_up: CatchUp,
+        catch_up: BacklogFronts,
     ) -> None:
         spec = plan.spec
         self.missing: tuple[int, ...] = ()

@@ -12,8 +12,8 @@ from borealis_py.ingress.decoder import Decoded, Int64s
 
 @dataclass(frozen=True, slots=True)
 class RefusedRecord:
-    """A record that becomes a dead letter: its place among the input's records of this part, `reason`, `raw` bytes, and
-    by how much it was late (`late_us`; 0: it was not)."""
+    """A record that becomes a dead letter: its `place` among the input's records of this part, `reason`, `raw` bytes,
+    and by how much it was late (`late_us`; 0: it was not)."""
 
     place: int
     reason: str

@@ -13,7 +13,7 @@ import structlog
 
 from borealis_py.client.target import StreamEnded
 from borealis_py.engine.codec import ArrowSourceCodec
-from borealis_py.ingress.catch_up import CatchUp
+from borealis_py.ingress.catch_up import BacklogFronts
 from borealis_py.ingress.copied_input import CopiedInput
 from borealis_py.ingress.copier import IDLE_US, Copier
 from borealis_py.ingress.counts import IngressCounts
@@ -65,13 +65,13 @@ class IngressSession:
         uid: str,
         index: int,
         wake: Wake,
-        catch_up: CatchUp | None = None,
+        catch_up: BacklogFronts | None = None,
     ) -> None:
         self.state = IngressState.STANDBY
         self.counts = IngressCounts()
         self._plan, self._decoder, self._uid = plan, decoder, uid
         self._patience_us = PATIENCE_STEP_US * index
-        self._catch_up = catch_up or CatchUp()
+        self._catch_up = catch_up or BacklogFronts()
         self._inputs = InputLogs(log, plan, uid, wake)
         self._topic = ForeignTopic(cluster, plan.spec.topic, wake)
         self._codecs = [ArrowSourceCodec(t.source, plan.columns, t.row_max_bytes) for t in plan.targets]

@@ -10,7 +10,7 @@ import pytest
 
 from borealis_py.log.base import Feed, LogError, NewRecord, OffsetBeyond, OffsetGone, Reader
 from borealis_py.log.foreign import ForeignLog, Told
-from tests.contract.test_log_contract import fill, opened, read_until, take_over, values
+from tests.contract.steps import fill, opened, read_until, take_over, values
 from tests.contract.worlds import LogWorld
 
 CLUSTERS = [

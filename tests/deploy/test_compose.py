@@ -25,9 +25,18 @@ SOURCES = ("ewr", "jfk", "lga")
 def test_all_parts_are_there() -> None:
     assert set(SERVICES) == {
         *("kafka", "spark-master", "spark-worker-0", "spark-worker-1", "replica-0", "replica-1", "subscriber"),
+        *("ingress-0", "ingress-1"),
         *(f"publisher-{source}" for source in SOURCES),
         *ONCE,
     }
+
+
+def test_ingresses_start_only_when_they_are_asked_for() -> None:
+    """The app of the file reads no topics of other programs."""
+    assert {name for name, service in SERVICES.items() if "profiles" in service} == {"ingress-0", "ingress-1"}
+    for k in (0, 1):
+        assert SERVICES[f"ingress-{k}"]["profiles"] == ["topics"]
+        assert SERVICES[f"ingress-{k}"]["command"] == ["borealis", "ingress", str(k)]
 
 
 def test_memory_fits() -> None:

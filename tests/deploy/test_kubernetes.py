@@ -66,6 +66,7 @@ def test_a_field_that_is_no_field_does_not_fit() -> None:
 def test_all_parts_are_there() -> None:
     assert set(WORKLOADS) == {
         *("kafka", "spark-master", "spark-worker", "app", "replica-0", "replica-1", "subscriber"),
+        *("ingress-0", "ingress-1"),
         *(f"publisher-{source}" for source in ("ewr", "jfk", "lga")),
     }
     namespaces = {m["metadata"].get("namespace") for m in manifests() if m["kind"] != "Namespace"}
@@ -123,5 +124,18 @@ def test_replicas_keep_apart_and_are_asked_for_what_they_answer(k: int) -> None:
     assert all(selects(apart["labelSelector"]["matchLabels"], WORKLOADS[f"replica-{n}"]) for n in (0, 1))
     (container,) = containers(workload)
     assert container["args"][:3] == ["borealis", "replica", str(k)]
+    paths = {p: container[p]["httpGet"]["path"] for p in ("startupProbe", "livenessProbe", "readinessProbe")}
+    assert paths == {"startupProbe": "/healthz", "livenessProbe": "/healthz", "readinessProbe": "/readyz"}
+
+
+@pytest.mark.parametrize("k", [0, 1])
+def test_ingresses_keep_apart_and_are_not_there_until_they_are_asked_for(k: int) -> None:
+    """The app of the manifests reads no topics of other programs."""
+    workload = WORKLOADS[f"ingress-{k}"]
+    assert workload["spec"]["replicas"] == 0
+    (apart,) = pod(workload)["affinity"]["podAntiAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]
+    assert all(selects(apart["labelSelector"]["matchLabels"], WORKLOADS[f"ingress-{n}"]) for n in (0, 1))
+    (container,) = containers(workload)
+    assert container["args"] == ["borealis", "ingress", str(k)]
     paths = {p: container[p]["httpGet"]["path"] for p in ("startupProbe", "livenessProbe", "readinessProbe")}
     assert paths == {"startupProbe": "/healthz", "livenessProbe": "/healthz", "readinessProbe": "/readyz"}

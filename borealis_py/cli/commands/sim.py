@@ -40,6 +40,9 @@ def sim(
     brief: Annotated[float, typer.Option("--brief", help="Fraction of each fault's duration.")] = 1.0,
     most_replicas: Annotated[int | None, typer.Option("--most-replicas", help="Maximum replicas per node.")] = None,
     heal: Annotated[float | None, typer.Option("--heal", help="Simulated second at which to heal.")] = None,
+    ingress: Annotated[
+        bool, typer.Option("--ingress", help="Worlds of ingresses that copy a foreign topic, and nothing else.")
+    ] = False,
     json: Json = False,
 ) -> None:
     """Check every promise under random failures in simulated worlds.
@@ -52,6 +55,11 @@ def sim(
     from borealis_py.simulation.runner.shrink import Edits
 
     edits = Edits(_kept(keep), brief, most_replicas, heal)
+    if ingress:
+        if trace or edits != Edits() or seconds is not None or ledger is not None:
+            raise typer.BadParameter("--ingress goes with --seeds, --seed and --json only")
+        _ingresses(range(seed, seed + seeds), json)
+        return
     if (trace or edits != Edits()) and seeds != 1:
         raise typer.BadParameter("--trace, --keep, --brief, --most-replicas and --heal are about one world: --seeds 1")
     options = RunOptions(seconds=seconds, edits=edits)
@@ -67,6 +75,31 @@ def sim(
         _show(results, seed, took_s)
     if ledger is not None:
         _enter(ledger, results, seed)
+    if failed:
+        raise typer.Exit(1)
+
+
+def _ingresses(seeds: range, json: bool) -> None:
+    """Run worlds of ingresses. Exit code 1 if a promise was broken."""
+    from borealis_py.simulation.ingress.world import run_ingress
+
+    outcomes = [run_ingress(seed) for seed in seeds]
+    failed = [one for one in outcomes if one.violations]
+    figures = {
+        "worlds": len(outcomes),
+        "failed": {one.seed: list(one.violations) for one in failed},
+        "rows": sum(one.rows for one in outcomes),
+        "dead_letters": sum(one.letters for one in outcomes),
+        "take_overs": sum(one.take_overs for one in outcomes),
+    }
+    if json:
+        print_json(figures)
+    else:
+        for one in failed:
+            say(f"seed {one.seed}: {len(one.violations)} promises broken, the first: {one.violations[0]}")
+        numbers = [len(outcomes), len(failed), *(figures[name] for name in ("rows", "dead_letters", "take_overs"))]
+        columns = ("worlds>", "failed>", "rows>", "dead letters>", "take-overs>")
+        print_table("", columns, [[str(number) for number in numbers]])
     if failed:
         raise typer.Exit(1)
 

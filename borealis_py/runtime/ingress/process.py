@@ -10,7 +10,7 @@ from functools import partial
 from borealis_py.app.process_spec import ProcessSpec
 from borealis_py.app.state import AppState, read_app
 from borealis_py.client.target import Target
-from borealis_py.ingress.catch_up import CatchUp
+from borealis_py.ingress.catch_up import BacklogFronts
 from borealis_py.ingress.decoder import TopicDecoder
 from borealis_py.ingress.decoders import decoder_for
 from borealis_py.ingress.plan import IngressPlan
@@ -56,7 +56,7 @@ def open_ingress(
     board = IngressRegistry(state, [(source, index) for source in state.spec.ingresses])
     url = open_http(process.http, Routes(board, IngressCollector(board)), closing)
     sender = StatusSender(app, kafka.appender(lambda: None), beside.seen_ingress(board))
-    catch_up = CatchUp()
+    catch_up = BacklogFronts()
 
     def members(wake: Wake) -> list[TopicMember]:
         return [
@@ -84,7 +84,7 @@ def _begin(
     cluster: KafkaLog,
     decoder: TopicDecoder,
     wake: Callable[[], None],
-    catch_up: CatchUp,
+    catch_up: BacklogFronts,
     uid: str,
 ) -> ReportedSession:
     plan = plan_of(state, source)

@@ -63,11 +63,11 @@ class IngressWorld:
         ]
         self.take_overs = 0
         self._owner: SimIngress | None = None
-        self._struck_us = START_US
-        """When anything was last out of order."""
         self._owned_us = START_US
+        """When an ingress that was able to owned the inputs last."""
+        self._able_us = dict.fromkeys((one.name for one in self.ingresses), START_US)
+        """When each was last unable to."""
         self.violations: list[str] = []
-        self._open_faults = 0
 
     def run(self) -> IngressOutcome:
         """Run to the end, and judge."""
@@ -93,15 +93,7 @@ class IngressWorld:
     # Faults -----------------------------------------------------------------------------------------------------------
 
     def _strike(self, fault: IngressFault) -> None:
-        undo = self._begin(fault)
-        self._open_faults += 1
-
-        def heal() -> None:
-            self._open_faults -= 1
-            self._struck_us = self.scheduler.now_us
-            undo()
-
-        self.scheduler.at(START_US + fault.until_us, heal)
+        self.scheduler.at(START_US + fault.until_us, self._begin(fault))
 
     def _begin(self, fault: IngressFault) -> Undo:
         memory, kind = self.memory, fault.kind
@@ -146,18 +138,35 @@ class IngressWorld:
     # Who owns the inputs ----------------------------------------------------------------------------------------------
 
     def _look(self) -> None:
-        """While nothing is out of order for long enough, some ingress owns the inputs."""
+        """While some ingress has been able to for long enough, one that is able to owns the inputs."""
         now = self.scheduler.now_us
-        owner = next((one for one in self.ingresses if one.owner and not one.paused), None)
+        for one in self.ingresses:
+            if not self._able(one):
+                self._able_us[one.name] = now
+        able = [one for one in self.ingresses if now - self._able_us[one.name] > 0]
+        owner = next((one for one in able if one.owner), None)
         if owner is not None and owner is not self._owner:
             self.take_overs += 1
             self._owner = owner
-        if owner is not None or self._open_faults:
-            self._owned_us = now
-        elif now - max(self._owned_us, self._struck_us) > OWNED_US:
-            self.violations.append(f"no ingress owns the inputs at {now}, for {now - self._owned_us} us")
+        for one in able:
+            waited_us = now - max(self._able_us[one.name], self._owned_us)
+            if owner is None and waited_us > OWNED_US:
+                self.violations.append(f"no ingress owns the inputs at {now}: {one.name} could, for {waited_us} us")
+                self._owned_us = now
+        if owner is not None:
             self._owned_us = now
         self.scheduler.after(LOOK_US, self._look)
+
+    def _able(self, process: SimIngress) -> bool:
+        """Whether it can do everything that an owner must."""
+        usual = self.memory.link(process.name)
+        return (
+            process.session is not None
+            and not process.paused
+            and not usual.cuts
+            and usual.delays is not _SLOW
+            and not self.memory.leaderless("sim.orders")
+        )
 
 
 def run_ingress(seed: int, scenario: IngressScenario | None = None) -> IngressOutcome:

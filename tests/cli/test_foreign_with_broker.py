@@ -1,0 +1,220 @@
+"""An app that reads topics of other programs, from the command line: what `up`, `inspect` and the others say and do."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic  # type: ignore[attr-defined]
+
+from borealis_py.app.exit_codes import REFUSED
+from borealis_py.app.state import read_app
+from borealis_py.kafka.log import KafkaLog
+from borealis_py.log import topics
+from borealis_py.log.base import Feed
+from tests.cli.commands import Borealis, status
+from tests.support.running import until
+
+pytestmark = [pytest.mark.broker, pytest.mark.timeout(180)]
+
+TEXT = """
+from borealis_py import App
+
+app = App("{name}")
+orders = app.topic("orders", topic="{topic}", schema={{"shop": "string", "euros": "double", "at": "int64"}},
+                   stime="at", stime_unit="ms", lateness="500ms", {arguments})
+app.query("sales", orders.window("1s").group_by("shop").agg(euros="sum(euros)"), replicas=1)
+"""
+
+
+def app_text(name: str, topic: str, arguments: str = "") -> str:
+    return TEXT.format(name=name, topic=topic, arguments=arguments)
+
+
+class Topic:
+    """A topic that this test writes."""
+
+    def __init__(self, bootstrap: str, name: str, partitions: int) -> None:
+        self.name = name
+        self._admin = AdminClient({"bootstrap.servers": bootstrap})
+        self._producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 0})
+        for made in self._admin.create_topics([NewTopic(name, partitions, 1)]).values():
+            made.result()
+
+    def send(self, *values: object, partition: int = 0) -> None:
+        for value in values:
+            raw = value if isinstance(value, bytes) else json.dumps(value).encode()
+            self._producer.produce(self.name, raw, partition=partition)
+        assert self._producer.flush(20) == 0
+
+    def grow(self, partitions: int) -> None:
+        for made in self._admin.create_partitions([NewPartitions(self.name, partitions)]).values():
+            made.result()
+
+    def close(self) -> None:
+        self._admin.delete_topics([self.name])
+
+
+@pytest.fixture
+def topic(
+    here: Path, bootstrap: str, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
+) -> Iterator[Topic]:
+    """Two partitions, under a name of the test's own; commands find the broker."""
+    monkeypatch.setenv("BOREALIS_BOOTSTRAP", bootstrap)
+    made = Topic(bootstrap, f"prod.{request.node.name.replace('_', '-')[:60]}", 2)
+    until(lambda: KafkaLog(bootstrap).admin().partitions(made.name) == 2, "clients see the topic")
+    yield made
+    made.close()
+
+
+def now_ms() -> int:
+    return time.time_ns() // 1_000_000
+
+
+def row(shop: str = "berlin", euros: object = 1.5, **changes: object) -> dict[str, object]:
+    return {"shop": shop, "euros": euros, "at": now_ms(), **changes}
+
+
+def owned(borealis: Borealis, app: str) -> list[dict[str, Any]]:
+    """The inputs of the ingress that copies; none: no one does."""
+    found = (one for one in status(borealis, app)["ingresses"] if one["running"] and one["role"] == "owner")
+    return next((one["inputs"] for one in found), [])
+
+
+def test_a_topic_that_does_not_exist_is_named_and_nothing_is_made(borealis: Borealis, here: Path, topic: Topic) -> None:
+    (here / "app.py").write_text(app_text("absent", f"{topic.name}.absent"))
+    said = borealis("up", "app.py", "--host", "process")
+    assert said.code == 1
+    assert (
+        f"source 'orders' reads topic '{topic.name}.absent', which does not exist in the app's own cluster" in said.err
+    )
+    assert borealis("status", "--app", "absent").code == 1
+
+
+def test_inspect_shows_what_an_app_must_know_of_it(borealis: Borealis, topic: Topic) -> None:
+    topic.send(row(), row("paris", None, extra=[1]), b"garbage")
+    said = borealis("inspect", topic.name)
+    assert said.code == 0
+    assert 'schema={"shop": "string", "euros": "double", "at": "int64"}' in said.out
+    assert 'stime="at", stime_unit="ms", lateness="500ms", partitions=2)' in said.out
+    found = json.loads(borealis("inspect", topic.name, "--json").out)
+    assert (found["format"], found["records"], found["unusable"], found["partitions"]) == ("json", 3, 1, 2)
+    said = borealis("inspect", f"{topic.name}.absent")
+    assert (said.code, "there is no topic" in said.err) == (1, True)
+
+
+def test_its_inputs_stay_when_it_grows_and_check_needs_no_number(
+    borealis: Borealis, here: Path, topic: Topic, bootstrap: str
+) -> None:
+    (here / "app.py").write_text(app_text("grown", topic.name))
+    assert "orders" in borealis("check", "app.py").out
+    assert borealis("up", "app.py", "--describe-only").code == 0
+    before = read_app(KafkaLog(bootstrap), "grown")
+    assert before.spec.source_partitions == {"orders": 2}
+    topic.grow(5)
+    until(lambda: KafkaLog(bootstrap).admin().partitions(topic.name) == 5, "the topic has grown")
+    said = borealis("up", "app.py", "--describe-only")
+    assert said.code == 0, said.err
+    assert read_app(KafkaLog(bootstrap), "grown").hash == before.hash
+    (here / "app.py").write_text(app_text("grown", topic.name, "partitions=5"))
+    said = borealis("up", "app.py", "--describe-only")
+    assert said.code == 1
+    assert "source 'orders': 2 partitions on the broker, 5 partitions in the file" in said.err
+
+
+def test_bad_records_cost_only_themselves_and_are_told(
+    borealis: Borealis, here: Path, topic: Topic, bootstrap: str
+) -> None:
+    (here / "app.py").write_text(app_text("bad", topic.name, "heartbeat=\"shop = 'ping'\""))
+    said = borealis("up", "app.py", "--host", "process", "--no-restart")
+    try:
+        assert said.code == 0, said.err
+        assert "ingress 1 started" in said.err
+        until(lambda: len(owned(borealis, "bad")) == 2, "an ingress copies both partitions")
+        topic.send(
+            row(), b"not json", b"[1]", row(euros="much"), row(at=None), row(at=now_ms() - 60_000),
+            row(at=now_ms() + 3_600_000), row("ping"), row("rome"),
+        )  # fmt: skip
+        until(lambda: [i["rows"] for i in owned(borealis, "bad")] == [2, 0], "the good rows are copied")
+        first = owned(borealis, "bad")[0]
+        assert (first["late"], first["dead"]) == (1, 5)
+        assert "source orders: 1 row came later than its lateness allows" in borealis("status", "--app", "bad").err
+        letters = KafkaLog(bootstrap).lookup()
+        feed = Feed(topics.deadletter("bad"))
+        until(lambda: letters.bounds(feed)[1] > 0, "dead letters are published")
+        until(lambda: len(reasons(bootstrap, feed)) == 6, "all dead letters are published")
+        found = reasons(bootstrap, feed)
+        for told in ("not JSON", "Expected `object`", "column 'euros'", "stime missing", "late:", "future:"):
+            assert sum(told in reason for reason in found) == 1, found
+        letters.close()
+        said = borealis("publish", "orders.0", "rows.csv", "--app", "bad")
+        assert (said.code, "nothing else may" in said.err) == (1, True)
+        (here / "app.py").write_text(app_text("bad", topic.name, 'heartbeat="shop = \'ping\'", expect="2s"'))
+        assert "source orders: its ingresses run as they were started" in borealis("up", "app.py", "--no-restart").err
+    finally:
+        said = borealis("down", "--app", "bad")
+    assert said.err.count("ingress") == 2
+
+
+def reasons(bootstrap: str, feed: Feed) -> list[str]:
+    lookup = KafkaLog(bootstrap).lookup()
+    found = [dict(r.headers)["reason"].decode() for r in lookup.read(feed, *lookup.bounds(feed))]
+    lookup.close()
+    return found
+
+
+def foreground(*arguments: str) -> subprocess.Popen[str]:
+    """`borealis ingress` as a process."""
+    command = [sys.executable, "-m", "borealis_py.cli.main", "ingress", *arguments]
+    return subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=dict(os.environ))
+
+
+def test_an_ingress_runs_alone_in_a_container_and_reads_another_cluster(
+    borealis: Borealis, here: Path, topic: Topic, bootstrap: str
+) -> None:
+    (here / "app.py").write_text(app_text("alone", topic.name, 'cluster="eu", start="earliest"'))
+    (here / "borealis.yaml").write_text(f"clusters:\n  eu:\n    bootstrap: {bootstrap}\n")
+    topic.send(row(at=now_ms() - 3_600_000), row())
+    assert borealis("up", "app.py", "--describe-only").code == 0
+    process = foreground("0", "--app", "alone", "--http", "127.0.0.1:0")
+    try:
+        until(lambda: [i["rows"] for i in owned(borealis, "alone")] == [2, 0], "the rows of an hour ago are copied")
+        (one,) = (i for i in status(borealis, "alone")["ingresses"] if i["running"])
+        assert (one["pid"], one["ingress"], one["cluster"]) == (process.pid, 0, "eu")
+        for page in ("healthz", "readyz"):
+            with urllib.request.urlopen(f"{one['http']}/{page}", timeout=10) as answer:
+                assert answer.read() == b"ok\n"
+        with urllib.request.urlopen(f"{one['http']}/metrics", timeout=10) as answer:
+            assert 'borealis_ingress_rows_total{app="alone",ingress="0",input="orders.0",source="orders"} 2.0' in (
+                answer.read().decode()
+            )
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(30) == 0, process.stderr and process.stderr.read()
+        assert not owned(borealis, "alone")
+    finally:
+        process.kill()
+        process.communicate()
+    (here / "borealis.yaml").write_text("clusters: {}\n")
+    refused = foreground("0", "--app", "alone")
+    _, err = refused.communicate(timeout=60)
+    assert (refused.returncode, "cluster 'eu' is not under `clusters:`" in err) == (REFUSED.code, True)
+
+
+def test_an_app_without_topics_has_no_ingress(borealis: Borealis, here: Path, topic: Topic) -> None:
+    (here / "app.py").write_text(
+        'from borealis_py import App\napp = App("own")\n'
+        'app.query("q", app.source("s", schema={"x": "int"}).filter("x > 0"), replicas=1)\n'
+    )
+    assert borealis("up", "app.py", "--describe-only").code == 0
+    said = borealis("ingress", "0", "--app", "own")
+    assert (said.code, "reads no topics of other programs" in said.err) == (1, True)
