@@ -9,9 +9,9 @@ from contextlib import closing
 
 from borealis_py.app.errors import LaunchError
 from borealis_py.app.topics import topics_of
-from borealis_py.engine.condition import check_condition
 from borealis_py.ingress.decoders import decoder_for
 from borealis_py.ingress.first_stime import first_stime
+from borealis_py.ingress.heartbeat import check_condition
 from borealis_py.log.base import Log, LogUnreachable
 from borealis_py.protocol.settings import Timing, budget
 from borealis_py.query.errors import QueryError

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from borealis_py.engine.condition import RowCondition
 from borealis_py.ingress.decoder import TopicDecoder
 from borealis_py.ingress.formats import JsonFormat
+from borealis_py.ingress.heartbeat import RowCondition
 from borealis_py.query.ingress_spec import IngressSpec
 
 

@@ -46,7 +46,8 @@ class FieldSurvey:
 
 @dataclass(frozen=True, slots=True)
 class SampledLateness:
-    """How long after its time a record came (microseconds): median, 99th percentile, most."""
+    """How long after its time a record came, in microseconds: median (`p50_us`), 99th percentile (`p99_us`), and the
+    most that was seen (`most_us`)."""
 
     p50_us: int
     p99_us: int

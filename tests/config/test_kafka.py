@@ -15,7 +15,7 @@ from borealis_py import api
 from borealis_py.cli.context import open_context
 from borealis_py.config.config import ConfigError, load
 from borealis_py.config.kafka import cluster_of, log_of
-from borealis_py.kafka import admin, appender, lookup, reader, transactor
+from borealis_py.kafka import admin, appender, lookup, reader, topic_watch, transactor
 from borealis_py.kafka.log import KafkaLog
 from borealis_py.log.base import Feed, LogError
 
@@ -106,6 +106,7 @@ def test_clients_are_made_in_these_places_alone() -> None:
         "borealis_py/kafka/client.py": 1,
         "borealis_py/kafka/lookup.py": 3,
         "borealis_py/kafka/reader.py": 1,
+        "borealis_py/kafka/topic_watch.py": 3,
         "borealis_py/kafka/transactor.py": 1,
     }
 
@@ -128,7 +129,7 @@ class Client:
 @pytest.fixture
 def made(monkeypatch: pytest.MonkeyPatch) -> list[Mapping[str, Any]]:
     """What clients are made with from now on."""
-    for module in (admin, appender, lookup, reader, transactor):
+    for module in (admin, appender, lookup, reader, topic_watch, transactor):
         for name in CLIENTS & set(vars(module)):
             monkeypatch.setattr(module, name, Client)
     monkeypatch.setattr(Client, "made", [])
@@ -141,13 +142,16 @@ def test_every_client_has_the_users_properties_and_what_the_guarantees_rest_on(m
     parts = [log.reader(lambda: None), log.appender(lambda: None), log.admin(), log.lookup()]
     parts[-1].ask_ends([Feed("a")])
     parts[-2].fence(["f"])
-    while len(made) < 6:
+    watch = log.topic_watch("foreign")
+    watch.ask_partitions()
+    watch.ask_ends([0])
+    while len(made) < 9:
         threading.Event().wait(0.001)
     transactions = log.transactor("t", Feed("progress"), lambda: None, lambda _: None)
     transactions.take_over(1)
     while not transactions.events():
         threading.Event().wait(0.001)
-    for part in (*parts, transactions):
+    for part in (*parts, watch, transactions):
         part.close()
     for config in made:
         assert config["bootstrap.servers"] == "far:9"
@@ -157,7 +161,10 @@ def test_every_client_has_the_users_properties_and_what_the_guarantees_rest_on(m
     assert len(consumers) >= 3
     assert len(producers) == 3
     assert sorted(str(config.get("transactional.id")) for config in producers) == ["None", "f", "t"]
-    assert all(c["isolation.level"] == "read_committed" and c["enable.auto.commit"] is False for c in consumers)
+    levels = [c["isolation.level"] for c in consumers]
+    assert levels.count("read_uncommitted") == 1  # asks where open transactions end, and reads no record
+    assert set(levels) == {"read_committed", "read_uncommitted"}
+    assert all(c["enable.auto.commit"] is False for c in consumers)
     assert all(p["enable.idempotence"] is True and p["acks"] == "all" for p in producers)
 
 

@@ -9,10 +9,13 @@ import yaml
 from prometheus_client.parser import text_string_to_metric_families as parse_text
 
 from borealis_py.log.messages import InputStatus, Status
-from borealis_py.observe.http_routes import replica_routes
+from borealis_py.observe.http_routes import Routes, replica_routes
+from borealis_py.observe.ingress_metrics import IngressCollector
+from borealis_py.observe.ingress_registry import IngressRegistry
 from borealis_py.observe.status_registry import StatusRegistry
 from tests.docs.page import blocks
 from tests.observe.states import CUT1, Q0, app_state, both
+from tests.support.ingress_statuses import ingress_state, ingress_status
 from tests.support.statuses import WALL_US
 
 PAGE = Path(__file__).parents[2] / "docs" / "how-to" / "alerts.md"
@@ -24,8 +27,11 @@ RULES = [
 def labels_by_name() -> dict[str, set[str]]:
     board = StatusRegistry(app_state(), [Q0, CUT1])
     both(board, event="READY", checkpoint_wall_us=WALL_US)
-    body = replica_routes(board).answer("GET", "/metrics", "").body.decode()
-    return {s.name: set(s.labels) for family in parse_text(body) for s in family.samples}
+    ingresses = IngressRegistry(ingress_state(), [("orders", 0)])
+    ingresses.tell(ingress_status())
+    pages = replica_routes(board), Routes(ingresses, IngressCollector(ingresses))
+    bodies = [page.answer("GET", "/metrics", "").body.decode() for page in pages]
+    return {s.name: set(s.labels) for body in bodies for family in parse_text(body) for s in family.samples}
 
 
 def test_every_name_on_the_page_is_a_metric() -> None:

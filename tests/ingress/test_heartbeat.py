@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from borealis_py.engine.condition import RowCondition
+from borealis_py.ingress.heartbeat import RowCondition
 from borealis_py.query import QueryError
 
 COLUMNS = {"kind": "string", "n": "int64"}

@@ -1,4 +1,4 @@
-"""A condition over rows that are in no query yet: which records of a foreign topic are heartbeats."""
+"""Which records of a foreign topic are heartbeat records: a condition over rows that are in no query yet."""
 
 from __future__ import annotations
 
