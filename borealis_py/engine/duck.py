@@ -143,6 +143,11 @@ class Statement:
         self.prepare()
         self.output = self._described()
 
+    @property
+    def row_max_bytes(self) -> int:
+        """Maximum size of a row of the result."""
+        return self._duck.row_max_bytes
+
     def prepare(self) -> None:
         """Prepare it on the current connection. Raises duckdb.Error for invalid SQL."""
         connection = self._duck.connection
@@ -174,7 +179,7 @@ class Statement:
             raise _judged(exc) from exc
         finally:
             self._feed.clear()
-        return _valid(single_batch(table), self.output, self._duck.row_max_bytes)
+        return checked(single_batch(table), self.output, self.row_max_bytes)
 
     def run_afresh(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """Run it on a connection that has run nothing before."""
@@ -245,9 +250,9 @@ def _judged(error: Exception) -> Exception:
     return RowError(first_line(error), isinstance(error, _OF_VALUES))
 
 
-def _valid(batch: pa.RecordBatch, schema: pa.Schema, row_max_bytes: int) -> pa.RecordBatch:
-    """Check a result: the engine returns text and sums of decimals unchecked, and invalid UTF-8 would end whoever
-    decodes it. Rows too large for any record would, too.
+def checked(batch: pa.RecordBatch, schema: pa.Schema, row_max_bytes: int) -> pa.RecordBatch:
+    """Check a result, and give it its schema: the engine returns text and sums of decimals unchecked, and invalid UTF-8
+    would end whoever decodes it. Rows too large for any record would, too. Raises RowError.
     """
     try:
         batch.validate(full=True)

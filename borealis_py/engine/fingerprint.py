@@ -13,11 +13,13 @@ from functools import cache
 
 import duckdb
 import msgspec
+import numpy as np
 import pyarrow as pa
 
 from borealis_py.engine.duck import connect, single_batch
 from borealis_py.engine.partitioner import partitions_of, sort_by_key
 from borealis_py.engine.rows import canonical_hash, merge
+from borealis_py.engine.sums.grouped import Measure, MeasureKind, grouped
 from borealis_py.query.names import STIME
 from borealis_py.types.arrow import JSON, said
 from borealis_py.types.values import normal_json
@@ -82,7 +84,8 @@ def self_test() -> str:
     finally:
         connection.close()
     fallen = partitions_of(_KEYS, _KEYS.schema.names, 1 << 32).tolist()
-    return hashlib.blake2b(f"{computed}|{fallen}|{_ordered()}|{_as_json()}".encode(), digest_size=16).hexdigest()
+    others = f"{_ordered()}|{_as_json()}|{_added()}"
+    return hashlib.blake2b(f"{computed}|{fallen}|{others}".encode(), digest_size=16).hexdigest()
 
 
 def _ordered() -> str:
@@ -96,6 +99,17 @@ def _ordered() -> str:
     stimes = pa.array([i % 2 for i in range(keyed.num_rows)])
     parts_merged = sort_by_key(keyed.append_column(STIME, stimes), _KEYS.schema.names)
     return canonical_hash(merged) + canonical_hash(parts_merged)
+
+
+def _added() -> str:
+    """Hash of counts and sums by group, where another order of additions would give other bits."""
+    rows = pa.concat_batches([_KEYS] * 50)
+    wild = pa.array([None if i % 9 == 0 else (-1) ** i * (1 + i / 7) * 10.0 ** (i * 7 % 33 - 16) for i in range(350)])
+    rows = rows.append_column("x", wild).append_column("n", pa.array(range(350)))
+    kinds = {"ROWS": (), "VALUES": ("x",), "SUM": ("x",), "TOTAL": ("n",), "MEAN": ("x", "n")}
+    measures = [Measure(MeasureKind[kind], of) for kind, of in kinds.items()]
+    columns = grouped(rows, np.arange(350) // 175, ["s", "i", "b"], measures)
+    return canonical_hash(pa.RecordBatch.from_arrays(columns, names=[str(i) for i in range(len(columns))]))
 
 
 def _as_json() -> str:

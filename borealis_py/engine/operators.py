@@ -19,8 +19,9 @@ from borealis_py.engine.aggregates import POSITION
 from borealis_py.engine.classes import OperatorClass
 from borealis_py.engine.duck import Statement
 from borealis_py.engine.partitioner import part_of, sort_by_key
-from borealis_py.engine.poison_rows import group_numbers, isolate_bad_rows, run_by_group, run_by_part
+from borealis_py.engine.poison_rows import Runs, group_numbers, isolate_bad_rows, run_by_group, run_by_part
 from borealis_py.engine.rows import buckets_of, by_bucket, joined, merge, runs_of, sorted_by_stime
+from borealis_py.engine.sums.grouped import GroupedSums
 from borealis_py.query.names import STIME
 from borealis_py.types.arrow import said
 from sunion.model import Reject
@@ -155,8 +156,8 @@ class WindowOperator:
     width_us: int
     keys: tuple[str, ...]
     columns: tuple[str, ...]
-    collect: Statement | None
-    close: Statement
+    collect: Statement | GroupedSums | None
+    close: Statement | GroupedSums
     rank: Statement | None
     positions: bool
     partial_schema: pa.Schema
@@ -270,7 +271,7 @@ class _Groups:
         return _values(self._rows.select(names), row)
 
 
-def _by_row(node: str, statement: Statement, batch: pa.RecordBatch, part: Slice) -> Rows:
+def _by_row(node: str, statement: Runs, batch: pa.RecordBatch, part: Slice) -> Rows:
     """Run rows through a statement, without those that fail; a bucket with a failing row is run by itself."""
     buckets = buckets_of(batch, part.width_us)
     starts = np.append(runs_of(buckets), len(buckets))

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 
 import pyarrow as pa
 
 from borealis_py.engine import aggregates as agg
 from borealis_py.engine.duck import Statement
-from borealis_py.engine.expressions import Expression, Tree, sql_of
+from borealis_py.engine.expressions import Expression, Tree, sql_of, to_sql
 from borealis_py.engine.operators import WindowOperator
 from borealis_py.engine.statements import Relation, Sql, StatementCompiler, q
+from borealis_py.engine.sums import plain
+from borealis_py.engine.sums.grouped import GroupedSums
 from borealis_py.query.names import STIME, WINDOW_END, WINDOW_START, base_name
 from borealis_py.query.plan import WindowOp
 
@@ -40,17 +43,18 @@ class WindowCompiler:
         found = [agg.decompose(tree, kind) for tree, kind in zip(calls.trees, types, strict=True)]
         parts = [d for d in found if d is not None]
         positions = len(parts) != len(found)
-        collect: Statement | None
+        collect: Statement | GroupedSums | None
         columns: tuple[str, ...] = ()
         if positions:
             collect, columns, partial_schema = self._rows()
             inner = [agg.over_rows(tree, kind) for tree, kind in zip(calls.trees, types, strict=True)]
         else:
-            collect, inner = self._partials(parts)
+            collect, inner = self._partials(parts, calls.trees)
             partial_schema = collect.output.remove(0)
         feed_schema = partial_schema.insert(0, pa.field(agg.WINDOW, _INT))
         feed_schema = feed_schema.append(pa.field(agg.POSITION, _INT)) if positions else feed_schema
-        close, fields = self._close(inner, outers, feed_schema)
+        statement, fields = self._close(inner, outers, feed_schema)
+        close = statement if positions else self._closed(statement, parts, calls.trees)
         schema = pa.schema([(WINDOW_START, _INT), (WINDOW_END, _INT), *fields, (STIME, _INT)])
         bucket = c.app.bucket_us
         return WindowOperator(
@@ -73,16 +77,35 @@ class WindowCompiler:
         sql = agg.argument(call)
         return self._c.type_of(self._source, sql, self._expressions[0]) if sql else ""
 
-    def _partials(self, parts: list[agg.Decomposed]) -> tuple[Statement, list[str]]:
-        by, inner = [agg.BUCKET, *self._keys], []
-        selected = list(by)
-        for part in parts:
-            names = [f"__p{len(selected) + i}" for i in range(len(part.parts))]
-            selected += [f"{sql} AS {name}" for sql, name in zip(part.parts, names, strict=True)]
-            inner.append(part.combine(names))
-        columns, group, order = ", ".join(selected), _group_by(by), _order_by(by)
+    def _partials(self, parts: list[agg.Decomposed], calls: list[Tree]) -> tuple[Statement | GroupedSums, list[str]]:
+        by = [agg.BUCKET, *self._keys]
+        names = self._partial_names(parts)
+        selected = [
+            f"{sql} AS {n}"
+            for part, of in zip(parts, names, strict=True)
+            for sql, n in zip(part.parts, of, strict=True)
+        ]
+        inner = [part.combine(of) for part, of in zip(parts, names, strict=True)]
+        columns, group, order = ", ".join([*by, *selected]), _group_by(by), _order_by(by)
         sql: Sql = lambda feed: f"SELECT {columns} FROM ({self._bucketed(feed)}){group}{order}"  # noqa: E731
-        return self._c.statement(sql, self._source.base, self._where), inner
+        statement = self._c.statement(sql, self._source.base, self._where)
+        found = None if self._source.chain else plain.of_rows(calls, self._source.base)
+        if found is None or not plain.groups_by(self._op.keys, self._source.base):
+            return statement, inner
+        return GroupedSums(statement, STIME, self._c.app.bucket_us, self._op.keys, found), inner
+
+    def _partial_names(self, parts: list[agg.Decomposed]) -> list[list[str]]:
+        """The names of each call's partials."""
+        numbers = itertools.count(1 + len(self._keys))
+        return [[f"__p{next(numbers)}" for _ in part.parts] for part in parts]
+
+    def _closed(self, statement: Statement, parts: list[agg.Decomposed], calls: list[Tree]) -> Statement | GroupedSums:
+        """What closes windows: sums of our own where each result is an aggregate as it is."""
+        names = dict(zip(map(to_sql, calls), self._partial_names(parts), strict=True))
+        found = plain.of_partials([e.tree for e in self._expressions], names, statement.input)
+        if found is None or not plain.groups_by(self._op.keys, statement.input):
+            return statement
+        return GroupedSums(statement, agg.WINDOW, 1, self._op.keys, found)
 
     def _bucketed(self, feed: str) -> str:
         """The window's rows with their bucket as first column."""

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 ENVIRONMENT = {
@@ -31,6 +33,17 @@ class _Without:
 def without(*names: str) -> None:
     """Make these modules appear as not installed to this process; libraries with optional imports do without them."""
     sys.meta_path[:] = [_Without(finder, frozenset(names)) for finder in sys.meta_path]
+
+
+@contextmanager
+def hidden(*names: str) -> Iterator[None]:
+    """`without` for a while. Modules that are loaded already stay."""
+    before = sys.meta_path[:]
+    without(*names)
+    try:
+        yield
+    finally:
+        sys.meta_path[:] = before
 
 
 def load_engine() -> None:

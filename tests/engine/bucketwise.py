@@ -18,6 +18,7 @@ from borealis_py.engine.duck import Statement
 from borealis_py.engine.operators import Slice, WindowOperator, _Groups
 from borealis_py.engine.poison_rows import isolate_bad_rows, run_by_group
 from borealis_py.engine.rows import joined
+from borealis_py.engine.sums.grouped import GroupedSums
 
 
 class Bucketwise:
@@ -61,9 +62,11 @@ class _Alone:
     def __init__(self, on: DuckKernel, of: WindowOperator) -> None:
         self.of = of
         self.partials: list[tuple[int, pa.RecordBatch]] = []
-        self._collect = None if of.collect is None else _without(on, of.collect, BUCKET, of.collect.input)
+        self._collect = None if of.collect is None else _without(on, _statement(of.collect), BUCKET, of.collect.input)
         names = [name for name in of.close.input.names if name != WINDOW]
-        self._close = _without(on, of.close, WINDOW, pa.schema([of.close.input.field(name) for name in names]))
+        self._close = _without(
+            on, _statement(of.close), WINDOW, pa.schema([of.close.input.field(name) for name in names])
+        )
 
     def run(self, bucket: int, rows: pa.RecordBatch | None) -> tuple[pa.RecordBatch | None, int]:
         """The result of the window that closes with this bucket, and how much was refused."""
@@ -93,6 +96,11 @@ class _Alone:
             return rows.select(self.of.columns), 0
         found, bad = isolate_bad_rows(self._collect, rows)
         return joined([found]), len(bad)
+
+
+def _statement(of: Statement | GroupedSums) -> Statement:
+    """The statement that sums of our own must equal, bit for bit."""
+    return of.statement if isinstance(of, GroupedSums) else of
 
 
 def _without(on: DuckKernel, statement: Statement, column: str, schema: pa.Schema) -> Statement:

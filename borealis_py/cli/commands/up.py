@@ -89,19 +89,22 @@ def up(
     die are restarted by a small supervisor, until `borealis down`.
     """
     check_host(host, master)
-    from borealis_py.app import launch
-    from borealis_py.app.check import check_places
     from borealis_py.app.ended import ended_sources
     from borealis_py.app.loader import load_app
     from borealis_py.app.process_spec import ProcessSpec
     from borealis_py.app.replicas import ReplicaProcesses
     from borealis_py.app.timing import differences
     from borealis_py.app.up_lock import alone
+    from borealis_py.runtime.lean_imports import hidden
 
     context = open_context(bootstrap, data_dir, http)
-    spec = with_described_inputs(load_app(file).describe(), context, anew=reset)
+    spec = with_described_inputs(load_app(file).describe(), context, anew=reset)  # first: the file may want pandas
     timing = context.config.protocol_timing()
-    reports = launch.check(spec, timing)
+    with hidden("pandas"):  # the engine would load it, for 0.2 s, and has no use for it here
+        from borealis_py.app import launch
+        from borealis_py.app.check import check_places
+
+        reports = launch.check(spec, timing)
     say_remarks(spec, timing)
     processes = ReplicaProcesses(context.data_dir, spec.name)
     if not describe_only:
