@@ -45,6 +45,16 @@ QUERIES: dict[str, Build] = {
         app.union(a, b).window("200ms").group_by("k").agg(s="sum(m)", t="max(t)", j="first(j)")
         .window("600ms").group_by("j").agg(s="sum(s)", t="list(t)", k="string_agg(k, ',')")
     ),
+    "join": lambda app, a, b: (
+        a.join(b.map(t="t", d="d", om="m", oj="j", oy="y"), on=("t", "d"), within=("-500ms", "700ms"), how="left")
+        .map(k="k", s="m + om", j="oj", y="oy", t="t")
+    ),
+    "join_by_value": lambda app, a, b: (
+        a.join(b.map(y="y", j="j", m="m", ow="w"), on=("y", "j", "m"), within=("0s", "1s"))
+    ),
+    "distinct": lambda app, a, b: app.union(a, b).distinct("m", "j", "t", within="1s"),
+    "top": lambda app, a, b: app.union(a, b).window("500ms").group_by("y", "j").top(2, by="m DESC, t"),
+    "over": lambda app, a, b: app.union(a, b).over("j", "d", last=3, within="2s").map(m="m", j="j", s="sum(m)", t="lag(t)"),
 }  # fmt: skip
 
 
