@@ -190,6 +190,7 @@ class World:
             if self.now >= last_us + within_us:
                 raise WorldError(f"{within} after the last row {'; '.join([*unfinished, *self._failures()])}")
             self._run_until(self.now + STEP_US)
+        self._run_until(self.now + STEP_US)  # what was written last is on its way to subscribers
 
     # What can be seen -------------------------------------------------------------------------------------------------
 

@@ -80,6 +80,8 @@ def test_a_lost_input_gives_labelled_results_in_time_which_are_corrected_exactly
 
     world.end()
     assert world.corrected("sales") == run(shop(), BOTH).corrected("sales")
+    final = {change.bucket: change.rows for change in world.live("sales") if change.kind == "STABLE"}
+    assert [row for rows in final.values() for row in rows] == [row.value for row in world.corrected("sales")]
     audited(world, "sales")
 
 
