@@ -25,7 +25,6 @@ from borealis_py.engine.keyed.kept_rows import (
     KeptRows,
     Probes,
     Range,
-    between,
     hashed,
     sizes,
     taken,
@@ -193,7 +192,8 @@ class JoinOperator:
     def _alone(self, part: Slice, left: _Side, right: _Side) -> _Pairs:
         """The left rows whose time is over in this slice and that have no pair."""
         late_us = max(self.high_us, 0)
-        due = between(left.kept.blocks, part.first * part.width_us - late_us, part.end * part.width_us - late_us)
+        first_us, end_us = (bucket * part.width_us - late_us for bucket in (part.first, part.end))
+        due = self.left.between(left.kept.blocks, first_us, end_us)
         if not len(due.probe):
             return _Pairs(due, None, due.row)
         rows = taken(left.kept.blocks, due, (HASH, *self.on, STIME))

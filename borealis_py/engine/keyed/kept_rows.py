@@ -206,6 +206,20 @@ class KeptRows:
             found.append(equal)
         return _together(found)
 
+    def between(self, blocks: Sequence[Partial], low_us: int, end_us: int) -> Found:
+        """All rows with stimes in [low_us, end_us), in total order within each block."""
+        found = []
+        for number, (start, batch) in enumerate(blocks):
+            if start * self.width_us >= end_us or (start + (1 << self.level)) * self.width_us <= low_us:
+                continue
+            stimes = batch.column(STIME).to_numpy()
+            rows = np.flatnonzero((stimes >= low_us) & (stimes < end_us))
+            places = batch.column(1).to_numpy()[rows]
+            order = np.argsort(places)
+            rows, places = rows[order], places[order]
+            found.append(Found(rows, np.full(len(rows), number), rows, (number << _PLACES) | places))
+        return _together(found)
+
     def _equal(self, blocks: Sequence[Partial], probes: Probes, found: Found) -> Found:
         if not len(found.probe) or not self.by:
             return found
@@ -213,19 +227,6 @@ class KeptRows:
         asked = pa.array(found.probe)
         same = [same_keys(rows.column(i), key.take(asked)) for i, key in enumerate(probes.keys)]
         return found.where(np.logical_and.reduce(same))
-
-
-def between(blocks: Sequence[Partial], low_us: int, end_us: int) -> Found:
-    """All rows with stimes in [low_us, end_us), in total order within each block."""
-    found = []
-    for number, (_, batch) in enumerate(blocks):
-        stimes = batch.column(STIME).to_numpy()
-        rows = np.flatnonzero((stimes >= low_us) & (stimes < end_us))
-        places = batch.column(1).to_numpy()[rows]
-        order = np.argsort(places)
-        ranks = (number << _PLACES) | places[order]
-        found.append(Found(rows[order], np.full(len(rows), number), rows[order], ranks))
-    return _together(found)
 
 
 def taken(blocks: Sequence[Partial], found: Found, columns: Sequence[str]) -> pa.RecordBatch:
