@@ -230,7 +230,7 @@ def plain_rows(decoder: PlainDecoder, records: Sequence[bytes | None], row_max_b
     Args:
         row_max_bytes: of a row as Arrow holds it: its texts and bytes, and 8 for every other value.
     """
-    found = [decoder.row(record) for record in records]
+    found = decoder.rows(records)
     bad = [(at, row) for at, row in enumerate(found) if isinstance(row, str)]
     good = [(at, row) for at, row in enumerate(found) if not isinstance(row, str)]
     schema = pa.schema([pa.field(name, arrow_of(kind)) for name, kind in decoder.schema.items()])

@@ -7,7 +7,7 @@ Anything else is an object that cannot be used, with the reason.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -16,6 +16,7 @@ from borealis_py.types.spelling import parse_type
 from borealis_py.types.values import JSON_LEVELS_MAX, WIRE, Misfit, nesting, ruled, sent
 
 _NULL = msgspec.Raw(b"null")
+_BAD = (msgspec.MsgspecError, UnicodeDecodeError)
 _AS_TEXT = ("decimal", "binary", "json")
 
 
@@ -33,15 +34,25 @@ class PlainDecoder:
         rename = {f"f{i}": name for i, name in enumerate(schema)}
         self._decode = msgspec.json.Decoder(msgspec.defstruct("PlainRow", fields, rename=rename, gc=False)).decode
 
+    def rows(self, records: Sequence[bytes | None]) -> list[tuple[object, ...] | str]:
+        """`row` of each record."""
+        there = [record for record in records if record is not None]
+        if not self._ruled and len(there) == len(records) and not any(map(_deep, there)):
+            try:
+                return list(map(msgspec.structs.astuple, map(self._decode, there)))
+            except _BAD:
+                pass  # one of them: which one, and why?
+        return list(map(self.row, records))
+
     def row(self, record: bytes | None) -> tuple[object, ...] | str:
         """The row's values as Arrow takes them, in the schema's order, or why there is none. None: no record value."""
         if record is None:
             return "a record without a value"
-        if record.count(b"[") + record.count(b"{") > JSON_LEVELS_MAX and nesting(record) > JSON_LEVELS_MAX + 1:
+        if _deep(record):
             return f"nested more than {JSON_LEVELS_MAX + 1} levels deep"
         try:
             row = self._decode(record)
-        except (msgspec.MsgspecError, UnicodeDecodeError) as exc:
+        except _BAD as exc:
             text, _, path = str(exc).partition(" - at `$.")
             return f"field `{path.rstrip('`')}`: {text}" if path else text
         for attribute, name, rule in self._ruled:
@@ -51,6 +62,14 @@ class PlainDecoder:
             except Misfit as exc:
                 return f"field `{name}`: {exc}"
         return msgspec.structs.astuple(row)
+
+
+def _deep(record: bytes | None) -> bool:
+    """Whether an object is nested too deeply; a short one cannot be."""
+    levels = JSON_LEVELS_MAX + 1
+    if record is None or len(record) < 2 * levels:
+        return False
+    return record.count(b"[") + record.count(b"{") > levels and nesting(record) > levels
 
 
 def object_decoder(schema: Mapping[str, str], but: Collection[str] = ()) -> Callable[[bytes], dict[str, object]]:

@@ -77,3 +77,18 @@ def test_every_record_becomes_a_row_or_is_told_and_a_source_takes_the_rows(recor
         rows, bad = codec.decode(codec.encode(found.rows), "arrow", [0] * found.rows.num_rows)
         assert bad == []
         assert rows.drop_columns(["stime"]).equals(found.rows)
+
+
+@given(
+    st.lists(st.none() | st.binary(max_size=20) | st.sampled_from([b'{"id":1}', b'{"k":null,"x":2}', b'{"id":"1"}']))
+)
+def test_records_are_decoded_together_as_they_are_one_by_one(records: list[bytes | None]) -> None:
+    plain = PlainDecoder({"id": "int64", "k": "string", "x": "double"})
+    assert plain.rows(records) == [plain.row(record) for record in records]
+
+
+def test_a_record_that_is_nested_too_deeply_costs_itself_alone_among_others() -> None:
+    plain = PlainDecoder({"id": "int64"})
+    deep = b'{"id":1,"z":' + b"[" * 100 + b"]" * 100 + b"}"
+    assert plain.rows([b'{"id":1}', deep, b'{"id":1}']) == [(1,), "nested more than 100 levels deep", (1,)]
+    assert plain.rows([b'{"id":1,"z":' + b"[" * 99 + b"]" * 99 + b"}"]) == [(1,)]
