@@ -54,7 +54,9 @@ QUERIES: dict[str, Build] = {
     ),
     "distinct": lambda app, a, b: app.union(a, b).distinct("m", "j", "t", within="1s"),
     "top": lambda app, a, b: app.union(a, b).window("500ms").group_by("y", "j").top(2, by="m DESC, t"),
-    "over": lambda app, a, b: app.union(a, b).over("j", "d", last=3, within="2s").map(m="m", j="j", s="sum(m)", t="lag(t)"),
+    "over": lambda app, a, b: (
+        app.union(a, b).over("j", "d", last=3, within="2s").map(m="m", j="j", s="sum(m)", t="lag(t)")
+    ),
 }  # fmt: skip
 
 
