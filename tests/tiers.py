@@ -24,6 +24,8 @@ SLOW = (
     "tests/chaos/test_chaos.py",
     "tests/chaos/test_elsewhere.py",
     "tests/cli/test_bucket_with_broker.py",
+    "tests/cli/test_foreign_with_broker.py::test_an_ingress",
+    "tests/cli/test_foreign_with_broker.py::test_its_inputs",
     "tests/cli/test_partitions_with_broker.py",
     "tests/cli/test_supervised_with_broker.py",
     "tests/cli/test_up_on_spark.py",

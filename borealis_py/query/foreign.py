@@ -22,7 +22,7 @@ from borealis_py.query.units import parse_duration
 
 PLANNED_FORMATS = ("csv", "avro", "protobuf", "json-schema", "debezium", "text")
 """Formats that people ask for, which an ingress cannot read."""
-STIME_TYPES = ("int64",)
+STIME_TYPES = ("int64", "timestamp")
 """Column types that hold a time."""
 KEY_TYPES: Mapping[str, type] = {"string": str, "int64": int, "bool": bool}
 """Column types by which a topic can be divided, and what their values are in Python."""
@@ -134,6 +134,8 @@ def _check_stime(stime: object, unit: object, schema: Mapping[str, str], where: 
         raise QueryError(
             f"{where}: stime={stime!r} is a {kind}; a row's time is a column of {' or '.join(STIME_TYPES)}"
         )
+    if kind == "timestamp" and unit != "us":
+        raise QueryError(f"{where}: stime_unit={unit!r} is about numbers, and {stime!r} is a timestamp: leave it out")
 
 
 def _values(by: object, values: object, schema: Mapping[str, str], where: str) -> tuple[bool | int | str, ...]:
