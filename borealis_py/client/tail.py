@@ -5,7 +5,7 @@ which the writer had read the log without finding a newer claim. If everything f
 owner at that record: there was no claim before it, and any later one is visible. Records of a zombie with a lower epoch
 do not count: either such a record names an offset before everything known, or the claim that fenced it is visible.
 
-An ingress's record also says how far it has copied its topic (`at`), so that its successor goes on exactly there.
+An ingress's record also says how far it has copied its topic (`at`), so that its successor goes on exactly there (B48).
 """
 
 from __future__ import annotations

@@ -264,7 +264,7 @@ class Copier:
 
     def _below_horizon(self, partition: int, head: Decoded, inputs: Int64s, future: int, now_us: int) -> int:
         """How many records come before the first row that readers would refuse as in the future of its input's
-        boundary. Such a row itself may move the boundary, which then goes ahead of it."""
+        boundary. Such a row itself may move the boundary, which then goes ahead of it (B53)."""
         lateness = self._plan.spec.lateness_us
         for attempt in (0, 1):
             bounds = [w.boundary + lateness + self._ahead_us for w in self._writers]

@@ -1,4 +1,5 @@
-"""Makes the records of one input: rows as an Arrow batch, dead letters, boundary, and how far the topic is copied."""
+"""Makes the records of one input: rows as an Arrow batch, dead letters, boundary, and how far the topic is copied: one
+record, so that they are in the log together or not at all (B48)."""
 
 from __future__ import annotations
 

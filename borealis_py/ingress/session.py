@@ -190,7 +190,7 @@ class IngressSession:
 
     def _stand_by(self, now_us: int) -> None:
         """Take over when nothing was heard for long enough, all that was written has been read, and the topic's ends
-        can be learned from here: otherwise it would only do as badly as the owner."""
+        can be learned from here: otherwise it would only do as badly as the owner (B50)."""
         if not self._inputs.read or now_us < max(self._due_us(), self._again_us):
             self._own_ends = None
             return
@@ -239,7 +239,7 @@ class IngressSession:
     def _position(self, now_us: int) -> None:
         """Go on where the logs of the inputs say. If the first says nothing, the topic was never copied: it begins
         where the app says, once that is in all logs, the first one's last. So no row is copied by anybody who might be
-        followed by one that begins elsewhere."""
+        followed by one that begins elsewhere (B49)."""
         if self._inputs.owners[0].positioned:
             self._begin(now_us)
             return

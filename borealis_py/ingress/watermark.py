@@ -6,10 +6,10 @@ A producer may write a row up to the lateness after its stime. So of a partition
 
 `sure` is the last wall time after which the broker told an end offset that has since been read to: whatever was in the
 partition then has been copied, whatever comes later was written later. That end must count records of open
-transactions, too, since a reader cannot see them yet and will. A partition that cannot be read tells no end, so it
-stays where it is, and what it brings later is not late. The boundary of an input is the least of its partitions, and of
-the last wall time after which the broker told that there are no others: a partition that nobody knows of may have rows,
-too. So no boundary passes the clock, although a row may be ahead of it.
+transactions, too, since a reader cannot see them yet and will (B51). A partition that cannot be read tells no end, so
+it stays where it is, and what it brings later is not late. The boundary of an input is the least of its partitions,
+and of the last wall time after which the broker told that there are no others: a partition that nobody knows of may
+have rows, too. So no boundary passes the clock, although a row may be ahead of it (B52).
 
 With `expect`, silence means that an input is missing. Its boundary then stays at or below the arrival of its last
 record, so that what its producer kept meanwhile is not late when it comes. That may be many records, in several

@@ -92,7 +92,7 @@ def test_when_topics_were_made_again_the_description_says_why(world: World) -> N
         assert len(world.poll(subscription)) == 1
         world.log.client("admin").admin().delete([ROWS.topic])
         world.make(ROWS.topic)
-        with pytest.raises(LogError, match="deleted and made again") as lost:
+        with pytest.raises(LogError, match="deleted and created again") as lost:
             world.poll(subscription)
         assert not isinstance(lost.value, OtherLife)
         world.describe("b2")

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from borealis_py.ingress.session import IngressState
 from borealis_py.log.base import Feed, NewRecord, TopicSpec
+from borealis_py.simulation.log.latency import Latencies, between
 from tests.ingress.worlds import T0, TOPIC, TopicWorld, W
 
 
@@ -143,6 +145,31 @@ def test_an_owner_that_wakes_up_after_its_successor_took_over_writes_nothing_tha
     world.send(0)
     world.run(0.2)
     assert world.numbers() == [1, 2]
+
+
+def test_what_an_owner_wrote_just_before_the_claim_of_its_successor_is_not_copied_again() -> None:
+    world = TopicWorld(partitions=2)
+    first = world.copying("a")
+    for p in (0, 1):
+        world.send(p)
+    world.run(0.5)
+    second = world.ingress("b")
+    world.run(0.2)
+    first.pause()
+    for p in (0, 1):
+        world.send(p)
+    world.memory.set_delays("b", Latencies(append=between(60_000, 61_000)))  # its claims are long on their way
+    assert second.session is not None
+    while second.session.state is IngressState.STANDBY:
+        world.run(0.002)
+    first.resume()
+    world.run(1)
+    for p in (0, 1):
+        world.send(p)
+    world.run(1)
+    assert sorted(world.numbers()) == [1, 2, 3, 4, 5, 6]
+    assert second.owner
+    assert not first.owner
 
 
 def test_an_owner_that_cannot_learn_the_ends_falls_silent_and_another_takes_over() -> None:
