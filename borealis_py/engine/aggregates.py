@@ -84,7 +84,7 @@ def decompose(call: Tree, argument_type: str) -> Decomposed | None:
         if is_integer(argument_type) or argument_type == "BOOLEAN":
             return Decomposed((plain,), lambda c: f"CAST(sum({c[0]}) AS BIGINT)")
         return Decomposed((plain,), lambda c: f"sum({c[0]})")
-    if name in _AVERAGES:
+    if name in _AVERAGES and not argument_type.startswith(("TIME", "DATE", "INTERVAL")):  # of these there is no sum
         total, count = (to_sql({**call, "function_name": f}) for f in ("sum", "count"))
         return Decomposed((total, count), lambda c: f"(CAST(sum({c[0]}) AS DOUBLE) / CAST(sum({c[1]}) AS DOUBLE))")
     return None

@@ -37,7 +37,7 @@ QUERIES: dict[str, Build] = {
     "rows": lambda app, a, b: (
         app.union(a, b).window("400ms").group_by("k")
         .agg(s="sum(w)", v="avg(w)", l="list(m)", t="list(t)", d="first(d)", y="last(y)", j="any_value(j)", x="mode(m)",
-             u="count(DISTINCT j)", h="max(j)", q="median(m)")
+             u="count(DISTINCT j)", h="max(j)", q="median(m)", a="avg(t)", b="avg(d)")
     ),
     "by_time": lambda app, a, b: app.union(a, b).window("300ms").group_by("t", "d").agg(n="count(*)", s="sum(m)"),
     "by_value": lambda app, a, b: app.union(a, b).window("300ms").group_by("y", "j", "m").agg(n="count(*)", l="max(i)"),
@@ -277,3 +277,24 @@ def test_a_json_null_is_the_columns_null() -> None:
         row = (None, None, None, None, None, None, None, '{"a":null}', 5)
         _, outputs = on.step(on.initial(), 0, 1, worlds.ordered(on, {0: [[row], []]}))
         assert [column.null_count for column in outputs[0].rows.columns] == [1, 1, 0]
+
+
+@pytest.mark.parametrize("last", [0, 1])
+def test_a_sum_that_overflows_leaves_the_other_groups_of_its_bucket_and_window_alone(last: int) -> None:
+    """In one bucket, and over two buckets of a window."""
+    most = worlds.WIDE_MAX
+    rows = [("a", 1, None, most, *[None] * 4, 5), ("b", 1, None, Decimal("0.0001"), *[None] * 4, 6)]
+    later = [("a", 1, None, most, *[None] * 4, last * WIDTH_US + 7)]
+
+    def build(app: App, a: Stream, b: Stream) -> Stream:
+        return a.window("200ms").group_by("k").agg(w="sum(w)", v="avg(w)")
+
+    with worlds.kernel(build, TYPED_COLUMNS) as on:
+        history = {0: [rows + later, []]} if last == 0 else {0: [rows, []], 1: [later, []]}
+        _, outputs = on.step(on.initial(), 0, 2, worlds.ordered(on, history))
+        assert on.to_dicts(outputs[1].rows) == [
+            {"window_start": 0, "window_end": 200_000, "k": "b", "w": "0.0001", "v": 0.0001}
+        ]
+    (reject,) = outputs[1].rejects
+    assert json.loads(reject.raw) == {"window_start": 0, "window_end": 200_000, "k": "a"}
+    assert "Overflow" in reject.reason or "a decimal of more than 38 digits" in reject.reason

@@ -144,3 +144,7 @@ def typed_histories(draw: st.DrawFn, last: int) -> Buckets:
     """As `histories`, of rows of every type."""
     found = draw(st.lists(st.integers(0, last - 1), max_size=10, unique=True))
     return {b: [draw(st.lists(typed_row_of(b), max_size=5)) for _ in range(2)] for b in sorted(found)}
+
+
+WIDE_MAX = Decimal((0, (9,) * 38, -4))
+"""The largest decimal(38,4)."""
