@@ -68,6 +68,7 @@ class Observer:
         self._told: dict[str, tuple[object, ...]] = {}
         self._seen: dict[tuple[str, int], ReplicaProcess | None] = {}
         self._behind: set[Key] = set()
+        self._troubled: set[Key] = set()
         self._troubled_until = dict.fromkeys(self.overlaps, 0)
         self._progress_feed = Feed(topics.progress(APP, QUERY))
         self._corrected_feed = Feed(topics.stream(APP, QUERY))
@@ -179,8 +180,7 @@ class Observer:
         self.client.update(now, not world.clients.troubled)
         for machine in world.replicas:
             self._look_at(now, machine)
-            if machine.troubled:
-                self._troubled_until[machine.node] = now + 2 * world.scenario.timing.suspicion_us
+            self._look_for_trouble(now, machine)
         self._look_for_overlaps(now)
 
     def _look_at(self, now: int, machine: ReplicaMachine) -> None:
@@ -206,6 +206,13 @@ class Observer:
             self.paths[key][of.name].update(now, ready and machine.reaches_all([own, *by_input[i]]))
             readable = up and of.name not in failed and all(machine.reaches(t) for t in by_input[i])
             self.readable[key][of.name].update(now, readable)
+
+    def _look_for_trouble(self, now: int, machine: ReplicaMachine) -> None:
+        key = (machine.node, machine.index)
+        if machine.troubled or key in self._troubled:  # the look at its end is the one that shows how long it lasted
+            self._troubled_until[machine.node] = now + 2 * self._world.scenario.timing.suspicion_us
+        if machine.troubled is not (key in self._troubled):
+            self._troubled ^= {key}
 
     def _look_for_overlaps(self, now: int) -> None:
         world = self._world
