@@ -309,6 +309,39 @@ def test_rows_of_a_value_go_to_its_input_and_others_to_the_last() -> None:
     assert all(world.copied(i).at == {0: 5, 1: 5} for i in range(3))
 
 
+@pytest.mark.parametrize("seed", range(8))
+def test_inputs_that_share_partitions_go_on_each_where_its_own_log_ends(seed: int) -> None:
+    world = TopicWorld(partitions=2, seed=seed, by="shop", values=("berlin", "paris"), inputs=3)
+    first = world.copying("a")
+    for n in range(60):
+        world.send(n % 2, shop=("berlin", "paris", "rome")[n % 3])
+        world.run(0.0003)
+    first.kill()  # a part of what is on its way arrives, of each input another one
+    world.run(0.1)
+    ends = [world.copied(i).at for i in range(3)]
+    world.ingress("b")
+    world.run(2)
+    assert sorted(world.numbers()) == list(range(1, 61))
+    assert [world.copied(i).at for i in range(3)] == [{0: 30, 1: 30}] * 3
+    assert all(end != {0: 30, 1: 30} for end in ends)  # or nothing was left to do
+
+
+@pytest.mark.parametrize("after_ms", range(0, 100, 15))
+def test_a_row_in_a_partition_that_nobody_knows_of_yet_is_not_late(after_ms: int) -> None:
+    world = TopicWorld(partitions=1, lateness_us=200_000)
+    world.memory.set_delays("a", Latencies(ends=between(60_000, 61_000)))
+    world.copying()
+    world.run(0.3 + after_ms / 1_000)
+    world.memory.broker.grow(TOPIC, 2)
+    world.send(1, ago=200_000)
+    for _ in range(150):
+        world.send(0)
+        world.run(0.002)
+    world.run(0.5)
+    assert world.copied().letters == []
+    assert sorted(world.numbers()) == list(range(1, world.sent + 1))
+
+
 def test_silence_is_missing_where_something_is_expected_and_nothing_is_late_afterwards() -> None:
     world = TopicWorld(partitions=2, expect_us=1_000_000)
     world.copying()
@@ -380,18 +413,23 @@ def test_large_rows_are_split_over_records(size: int) -> None:
     assert world.copied().at == {0: 5}
 
 
-@pytest.mark.parametrize("seed", range(12))
-def test_a_start_that_ends_in_the_middle_of_positioning_loses_and_doubles_nothing(seed: int) -> None:
-    world = TopicWorld(partitions=3, seed=seed)
-    for step in range(24):
+@pytest.mark.parametrize("after_ms", range(54, 84))
+def test_a_first_start_that_ends_in_the_middle_of_positioning_loses_and_doubles_nothing(after_ms: int) -> None:
+    for seed in range(4):
+        world = TopicWorld(partitions=3, seed=seed)
+        sent = [[world.send(p)] for p in range(3)]
         process = world.ingress("a")
-        world.run(1.04 + 0.0007 * step if step else 0.06)
-        world.send(step % 3)
+        for n in range(after_ms):
+            world.run(0.001)
+            sent[n % 3].append(world.send(n % 3))
         process.kill()
         world.run(0.1)
-    world.run(1.2)
-    world.ingress("b")
-    world.run(2)
-    numbers = world.numbers()
-    assert numbers
-    assert sorted(numbers) == list(range(min(numbers), world.sent + 1))
+        world.ingress("b")
+        world.run(1.5)
+        for p in range(3):
+            sent[p].append(world.send(p))
+        world.run(1)
+        for p in range(3):  # all from somewhere on, and not from the beginning
+            numbers = [row["n"] for row in world.copied(p).rows]
+            assert numbers == sent[p][-len(numbers) :]
+            assert 0 < len(numbers) < len(sent[p])
