@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from borealis_py.ingress.session import IngressState
-from borealis_py.log.base import Feed, NewRecord, TopicSpec
+from borealis_py.log.base import Feed, NewRecord
 from borealis_py.simulation.log.latency import Latencies, between
 from tests.ingress.worlds import T0, TOPIC, TopicWorld, W
 
@@ -73,29 +73,6 @@ def test_bad_values_are_dead_letters_with_what_they_were() -> None:
     assert [reason.split(":")[0] for reason, _ in copied.letters] == ["malformed", "no value", "stime missing"]
     assert copied.letters[0][1] == b"garbage"
     assert world.numbers() == [1]
-
-
-def test_a_new_app_starts_at_the_end_or_at_the_beginning() -> None:
-    for start, expected in (("latest", [3]), ("earliest", [1, 2, 3])):
-        world = TopicWorld(partitions=1, start=start)
-        world.send(0)
-        world.send(0)
-        world.memory.delete_before(Feed(TOPIC), 0)
-        world.copying()
-        world.send(0)
-        world.run(0.1)
-        assert world.numbers() == expected
-        assert world.copied().letters == []
-
-
-def test_the_beginning_is_what_retention_has_left_and_that_is_no_loss() -> None:
-    world = TopicWorld(partitions=1, start="earliest")
-    world.send(0)
-    world.send(0)
-    world.memory.delete_before(Feed(TOPIC), 1)
-    world.copying()
-    assert world.numbers() == [2]
-    assert world.copied().letters == []
 
 
 def test_a_standby_takes_over_a_second_after_the_owner_was_killed_and_goes_on_exactly_there() -> None:
@@ -237,65 +214,6 @@ def test_an_open_transaction_holds_the_boundary_and_its_rows_are_not_late() -> N
     assert world.now - world.copied().boundary < 3 * W
 
 
-def test_what_retention_took_unread_is_named() -> None:
-    world = TopicWorld(partitions=2)
-    process = world.copying()
-    world.memory.cut("a", [TOPIC])
-    for _ in range(5):
-        world.send(0)
-    world.memory.delete_before(Feed(TOPIC), 3)
-    world.memory.heal("a")
-    world.run(1)
-    assert world.numbers() == [4, 5]
-    assert [reason for reason, _ in world.copied(0).letters] == [
-        f"lost: {TOPIC}[0], offsets 0 to 2: retention deleted them unread"
-    ]
-    assert process.session is not None
-    assert process.session.counts.lost == 3
-
-
-def test_a_topic_made_again_is_named_and_copied_from_its_beginning() -> None:
-    world = TopicWorld(partitions=1)
-    world.copying()
-    world.run(0.5)
-    for _ in range(3):
-        world.send(0)
-    world.run(0.5)
-    world.admin.delete([TOPIC])
-    world.run(3)
-    world.admin.create([TopicSpec(TOPIC, 1)])
-    world.send(0)
-    world.run(2)
-    assert world.numbers() == [1, 2, 3, 4]
-    (reason,) = [reason for reason, _ in world.copied().letters]
-    assert reason.startswith("made again: prod.orders[0] ends at")
-    assert world.copied().at == {0: 1}
-
-
-def test_partitions_that_a_topic_gets_later_join_the_inputs_from_their_beginning() -> None:
-    world = TopicWorld(partitions=2)
-    world.copying()
-    world.memory.broker.grow(TOPIC, 3)
-    world.send(2)
-    world.run(6)
-    world.send(2)
-    world.run(0.2)
-    assert [[row["n"] for row in world.copied(i).rows] for i in (0, 1)] == [[1, 2], []]
-    assert world.copied(0).at == {0: 0, 2: 2}
-    assert world.copied(1).at == {1: 0}
-
-
-def test_a_topic_that_does_not_exist_yet_is_copied_from_its_beginning_once_it_does() -> None:
-    world = TopicWorld(partitions=0)
-    world.ingress()
-    world.run(3)
-    world.admin.create([TopicSpec(TOPIC, 1)])
-    world.send(0)
-    world.run(2)
-    assert world.numbers() == [1]
-    assert world.now - world.copied().boundary < 3 * W
-
-
 def test_rows_of_a_value_go_to_its_input_and_others_to_the_last() -> None:
     world = TopicWorld(partitions=2, by="shop", values=("berlin", "paris"), inputs=3)
     world.copying()
@@ -307,6 +225,23 @@ def test_rows_of_a_value_go_to_its_input_and_others_to_the_last() -> None:
     assert [sorted(row["n"] for row in world.copied(i).rows) for i in range(3)] == [[1, 5], [2, 6], [3, 4, 7, 8]]
     assert [len(world.copied(i).letters) for i in range(3)] == [0, 0, 2]
     assert all(world.copied(i).at == {0: 5, 1: 5} for i in range(3))
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_inputs_that_share_partitions_go_on_each_where_its_own_log_ends(seed: int) -> None:
+    world = TopicWorld(partitions=2, seed=seed, by="shop", values=("berlin", "paris"), inputs=3)
+    first = world.copying("a")
+    for n in range(60):
+        world.send(n % 2, shop=("berlin", "paris", "rome")[n % 3])
+        world.run(0.0003)
+    first.kill()  # a part of what is on its way arrives, of each input another one
+    world.run(0.1)
+    ends = [world.copied(i).at for i in range(3)]
+    world.ingress("b")
+    world.run(2)
+    assert sorted(world.numbers()) == list(range(1, 61))
+    assert [world.copied(i).at for i in range(3)] == [{0: 30, 1: 30}] * 3
+    assert all(end != {0: 30, 1: 30} for end in ends)  # or nothing was left to do
 
 
 def test_silence_is_missing_where_something_is_expected_and_nothing_is_late_afterwards() -> None:
@@ -358,17 +293,6 @@ def test_a_backlog_of_uneven_partitions_is_copied_in_step() -> None:
     assert all(world.copied(i).letters == [] for i in range(3))
 
 
-def test_a_gap_of_an_hour_in_the_data_is_no_future() -> None:
-    world = TopicWorld(partitions=1, start="earliest")
-    world.send(0)
-    world.send(0, ago=-3_600_000_000)
-    world.run(3_601)
-    world.copying()
-    world.run(0.2)
-    assert world.numbers() == [1, 2]
-    assert world.copied().letters == []
-
-
 @pytest.mark.parametrize("size", [300_000, 900_000])
 def test_large_rows_are_split_over_records(size: int) -> None:
     world = TopicWorld(partitions=1)
@@ -380,18 +304,23 @@ def test_large_rows_are_split_over_records(size: int) -> None:
     assert world.copied().at == {0: 5}
 
 
-@pytest.mark.parametrize("seed", range(12))
-def test_a_start_that_ends_in_the_middle_of_positioning_loses_and_doubles_nothing(seed: int) -> None:
-    world = TopicWorld(partitions=3, seed=seed)
-    for step in range(24):
+@pytest.mark.parametrize("after_ms", range(54, 84))
+def test_a_first_start_that_ends_in_the_middle_of_positioning_loses_and_doubles_nothing(after_ms: int) -> None:
+    for seed in range(4):
+        world = TopicWorld(partitions=3, seed=seed)
+        sent = [[world.send(p)] for p in range(3)]
         process = world.ingress("a")
-        world.run(1.04 + 0.0007 * step if step else 0.06)
-        world.send(step % 3)
+        for n in range(after_ms):
+            world.run(0.001)
+            sent[n % 3].append(world.send(n % 3))
         process.kill()
         world.run(0.1)
-    world.run(1.2)
-    world.ingress("b")
-    world.run(2)
-    numbers = world.numbers()
-    assert numbers
-    assert sorted(numbers) == list(range(min(numbers), world.sent + 1))
+        world.ingress("b")
+        world.run(1.5)
+        for p in range(3):
+            sent[p].append(world.send(p))
+        world.run(1)
+        for p in range(3):  # all from somewhere on, and not from the beginning
+            numbers = [row["n"] for row in world.copied(p).rows]
+            assert numbers == sent[p][-len(numbers) :]
+            assert 0 < len(numbers) < len(sent[p])

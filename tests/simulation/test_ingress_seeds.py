@@ -4,35 +4,27 @@ product is found there."""
 from __future__ import annotations
 
 import logging
-import random
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 from unittest import mock
 
 import pytest
 import structlog
 
-from borealis_py.client import tail
-from borealis_py.client.tail import SourceEnd, TailEntry
-from borealis_py.client.target import Target
 from borealis_py.ingress import copier, session
 from borealis_py.ingress.copier import Copier
 from borealis_py.ingress.foreign_topic import ForeignTopic
 from borealis_py.ingress.input_writer import InputWriter
-from borealis_py.ingress.ownership import Ownership
 from borealis_py.ingress.partition_queue import Gap, PartitionQueue
-from borealis_py.ingress.session import IngressSession
 from borealis_py.ingress.watermark import Watermarks
-from borealis_py.log.base import NewRecord
 from borealis_py.log.foreign import Told
-from borealis_py.log.records import BatchHeader
-from borealis_py.simulation.ingress.scenario import KINDS, SECOND, SHOPS, IngressFault, IngressScenario, draw_ingress
+from borealis_py.simulation.ingress.scenario import KINDS, draw_ingress
 from borealis_py.simulation.ingress.world import run_ingress
 
 pytestmark = pytest.mark.sim
-SEEDS = 60
+SEEDS = 40
 
 
 @pytest.fixture(autouse=True)
@@ -59,41 +51,12 @@ def test_the_same_seed_is_the_same_world() -> None:
 
 @dataclass(frozen=True)
 class Bug:
-    """A rule switched off, a word of what the oracle says, the fault kinds of the worlds in which it shows, and what
-    else makes them so that it does."""
+    """A rule switched off, a word of what the oracle says, and the fault kinds of the worlds in which it shows."""
 
     rule: str
     plant: Callable[[], AbstractContextManager[object]]
     told: str
     kinds: Sequence[str] = KINDS
-    change: Callable[[IngressScenario], IngressScenario] = lambda scenario: scenario
-
-
-def busy(scenario: IngressScenario) -> IngressScenario:
-    """Many records, of which all inputs get some, with no others than rows in time."""
-    by = {"by": "shop", "values": SHOPS[:2], "inputs": 3, "lateness_us": 200_000}
-    return replace(scenario, rate=300, spoilt=0.0, spec=scenario.spec.model_copy(update=by))
-
-
-def paused(scenario: IngressScenario) -> IngressScenario:
-    """Owners stand still for about as long as others wait for them."""
-    rng = random.Random(scenario.seed)
-    faults = []
-    for at in range(SECOND, scenario.heal_us - 2 * SECOND, 2 * SECOND):
-        until = at + rng.randrange(1_000_000, 1_300_000)
-        faults += [IngressFault("pause", at, until, n) for n in range(scenario.ingresses - 1)]
-    return replace(scenario, rate=300, faults=tuple(faults))
-
-
-def _at_of_anybody() -> AbstractContextManager[object]:
-    """A zombie's positions count."""
-
-    def end_after(end: SourceEnd, entry: TailEntry, target: Target) -> SourceEnd:
-        header = entry.header
-        at = dict(header.at) if isinstance(header, BatchHeader) and header.at else end.at
-        return SourceEnd(tail.advanced(end.fold, entry, target), at)
-
-    return mock.patch("borealis_py.ingress.ownership.end_after", end_after)
 
 
 def _positions_one_record_late() -> AbstractContextManager[object]:
@@ -107,18 +70,6 @@ def _positions_one_record_late() -> AbstractContextManager[object]:
         self.planted = dict(after)  # type: ignore[attr-defined]
 
     return mock.patch.object(InputWriter, "flush", flush)
-
-
-def _no_reading_back() -> AbstractContextManager[object]:
-    """A claim counts as soon as it is appended."""
-    before = Ownership.claim
-
-    def claim(self: Ownership) -> NewRecord:
-        record = before(self)
-        self.owning, self.claiming = True, False
-        return record
-
-    return mock.patch.object(Ownership, "claim", claim)
 
 
 def _committed_ends() -> AbstractContextManager[object]:
@@ -140,11 +91,6 @@ def _sure_of_what_was_not_read() -> AbstractContextManager[object]:
         self._partitions[partition].sure = asked_us
 
     return mock.patch.object(Watermarks, "told", told)
-
-
-def _unknown_partitions_are_none() -> AbstractContextManager[object]:
-    before = Watermarks.counted
-    return mock.patch.object(Watermarks, "counted", lambda self, _: before(self, 2**62))
 
 
 def _largest_without_lateness() -> AbstractContextManager[object]:
@@ -169,21 +115,6 @@ def _never_silent() -> AbstractContextManager[object]:
     return mock.patch.object(copier, "SILENT_US", 3_600_000_000)
 
 
-def _rows_of_all_values_from_the_furthest() -> AbstractContextManager[object]:
-    """With `by`, copying goes on where the input that got furthest is."""
-
-    def begin(self: IngressSession, now_us: int) -> None:
-        for writer in self._writers:
-            for other in self._writers:
-                for p, offset in other.at.items():
-                    if p in writer.at:
-                        writer.at[p] = max(offset, writer.at[p])
-        before(self, now_us)
-
-    before = IngressSession._begin
-    return mock.patch.object(IngressSession, "_begin", begin)
-
-
 def _new_partitions_from_their_end() -> AbstractContextManager[object]:
     before = ForeignTopic.open
 
@@ -195,29 +126,13 @@ def _new_partitions_from_their_end() -> AbstractContextManager[object]:
 
 
 BUGS = (
-    Bug("only the owner's positions count", _at_of_anybody, "copied", ("pause",), paused),
     Bug("positions are those after the rows", _positions_one_record_late, "copied 2 times", ("kill", "pause")),
-    Bug("a claim is read back", _no_reading_back, "copied", ("pause",), paused),
     Bug("open transactions hold the boundary", _committed_ends, "called late", ("transaction",)),
     Bug("an end counts once it has been read to", _sure_of_what_was_not_read, "called late", ("cut_topic", "slow")),
-    Bug(
-        "a partition that nobody knows of holds all",
-        _unknown_partitions_are_none,
-        "called late",
-        ("grow", "slow"),
-        busy,
-    ),
     Bug("rows may come as late as the lateness", _largest_without_lateness, "called late"),
     Bug("what retention took is named", _gaps_are_passed_over, "copied 0 times", ("retention", "cut_topic", "kill")),
     Bug("a standby takes over", _nobody_takes_over, "no ingress owns", ("kill",)),
     Bug("an owner without ends falls silent", _never_silent, "no ingress", ("cut_topic",)),
-    Bug(
-        "each value goes on where its input is",
-        _rows_of_all_values_from_the_furthest,
-        "copied 0 times",
-        ("kill",),
-        busy,
-    ),
     Bug("new partitions begin at their beginning", _new_partitions_from_their_end, "copied 0 times", ("grow",)),
 )
 
@@ -227,7 +142,7 @@ def test_a_rule_that_is_switched_off_is_found(bug: Bug) -> None:
     said: Any = ()
     with bug.plant():
         for seed in range(1, 41):
-            said = run_ingress(seed, bug.change(draw_ingress(seed, tuple(bug.kinds)))).violations
+            said = run_ingress(seed, draw_ingress(seed, tuple(bug.kinds))).violations
             if said:
                 print(f"{bug.rule} | {said[0]} | {seed} seeds")
                 assert any(bug.told in one for one in said), said[:3]

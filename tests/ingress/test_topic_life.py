@@ -1,0 +1,118 @@
+"""What happens to a topic, and what its ingress makes of that: where copying begins, what is lost, what is new."""
+
+from __future__ import annotations
+
+import pytest
+
+from borealis_py.log.base import Feed, TopicSpec
+from borealis_py.simulation.log.latency import Latencies, between
+from tests.ingress.worlds import TOPIC, TopicWorld, W
+
+
+def test_what_retention_took_unread_is_named() -> None:
+    world = TopicWorld(partitions=2)
+    process = world.copying()
+    world.memory.cut("a", [TOPIC])
+    for _ in range(5):
+        world.send(0)
+    world.memory.delete_before(Feed(TOPIC), 3)
+    world.memory.heal("a")
+    world.run(1)
+    assert world.numbers() == [4, 5]
+    assert [reason for reason, _ in world.copied(0).letters] == [
+        f"lost: {TOPIC}[0], offsets 0 to 2: retention deleted them unread"
+    ]
+    assert process.session is not None
+    assert process.session.counts.lost == 3
+
+
+def test_a_topic_made_again_is_named_and_copied_from_its_beginning() -> None:
+    world = TopicWorld(partitions=1)
+    world.copying()
+    world.run(0.5)
+    for _ in range(3):
+        world.send(0)
+    world.run(0.5)
+    world.admin.delete([TOPIC])
+    world.run(3)
+    world.admin.create([TopicSpec(TOPIC, 1)])
+    world.send(0)
+    world.run(2)
+    assert world.numbers() == [1, 2, 3, 4]
+    (reason,) = [reason for reason, _ in world.copied().letters]
+    assert reason.startswith("made again: prod.orders[0] ends at")
+    assert world.copied().at == {0: 1}
+
+
+def test_partitions_that_a_topic_gets_later_join_the_inputs_from_their_beginning() -> None:
+    world = TopicWorld(partitions=2)
+    world.copying()
+    world.memory.broker.grow(TOPIC, 3)
+    world.send(2)
+    world.run(6)
+    world.send(2)
+    world.run(0.2)
+    assert [[row["n"] for row in world.copied(i).rows] for i in (0, 1)] == [[1, 2], []]
+    assert world.copied(0).at == {0: 0, 2: 2}
+    assert world.copied(1).at == {1: 0}
+
+
+def test_a_topic_that_does_not_exist_yet_is_copied_from_its_beginning_once_it_does() -> None:
+    world = TopicWorld(partitions=0)
+    world.ingress()
+    world.run(3)
+    world.admin.create([TopicSpec(TOPIC, 1)])
+    world.send(0)
+    world.run(2)
+    assert world.numbers() == [1]
+    assert world.now - world.copied().boundary < 3 * W
+
+
+@pytest.mark.parametrize("after_ms", range(0, 100, 15))
+def test_a_row_in_a_partition_that_nobody_knows_of_yet_is_not_late(after_ms: int) -> None:
+    world = TopicWorld(partitions=1, lateness_us=200_000)
+    world.memory.set_delays("a", Latencies(ends=between(60_000, 61_000)))
+    world.copying()
+    world.run(0.3 + after_ms / 1_000)
+    world.memory.broker.grow(TOPIC, 2)
+    world.send(1, ago=200_000)
+    for _ in range(150):
+        world.send(0)
+        world.run(0.002)
+    world.run(0.5)
+    assert world.copied().letters == []
+    assert sorted(world.numbers()) == list(range(1, world.sent + 1))
+
+
+def test_a_new_app_starts_at_the_end_or_at_the_beginning() -> None:
+    for start, expected in (("latest", [3]), ("earliest", [1, 2, 3])):
+        world = TopicWorld(partitions=1, start=start)
+        world.send(0)
+        world.send(0)
+        world.memory.delete_before(Feed(TOPIC), 0)
+        world.copying()
+        world.send(0)
+        world.run(0.1)
+        assert world.numbers() == expected
+        assert world.copied().letters == []
+
+
+def test_the_beginning_is_what_retention_has_left_and_that_is_no_loss() -> None:
+    world = TopicWorld(partitions=1, start="earliest")
+    world.send(0)
+    world.send(0)
+    world.memory.delete_before(Feed(TOPIC), 1)
+    world.copying()
+    assert world.numbers() == [2]
+    assert world.copied().letters == []
+
+
+def test_a_gap_of_an_hour_in_the_data_is_no_future() -> None:
+    world = TopicWorld(partitions=1, start="earliest")
+    world.send(0)
+    world.send(0, ago=-3_600_000_000)
+    world.run(3_601)
+    world.copying()
+    world.run(0.2)
+    assert world.numbers() == [1, 2]
+    assert world.copied().letters == []
