@@ -42,7 +42,7 @@ def test_no_seed_breaks_a_promise() -> None:
     assert [(one.seed, one.violations[:2]) for one in outcomes if one.violations] == []
     assert sum(one.rows for one in outcomes) > 200 * SEEDS  # the worlds must be rough enough to mean something
     assert sum(one.letters for one in outcomes) > 10 * SEEDS
-    assert sum(one.take_overs for one in outcomes) > 2 * SEEDS
+    assert sum(one.take_overs for one in outcomes) > SEEDS  # the first of each world is one, too
 
 
 def test_the_same_seed_is_the_same_world() -> None:

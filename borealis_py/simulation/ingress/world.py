@@ -141,10 +141,10 @@ class IngressWorld:
         """While some ingress has been able to for long enough, one that is able to owns the inputs."""
         now = self.scheduler.now_us
         for one in self.ingresses:
-            if not self._able(one):
+            if not self._able(one) or self.memory.link(one.name).delays is _SLOW:
                 self._able_us[one.name] = now
         able = [one for one in self.ingresses if now - self._able_us[one.name] > 0]
-        owner = next((one for one in able if one.owner), None)
+        owner = next((one for one in self.ingresses if one.owner and self._able(one)), None)  # slow or not
         if owner is not None and owner is not self._owner:
             self.take_overs += 1
             self._owner = owner
@@ -159,12 +159,10 @@ class IngressWorld:
 
     def _able(self, process: SimIngress) -> bool:
         """Whether it can do everything that an owner must."""
-        usual = self.memory.link(process.name)
         return (
             process.session is not None
             and not process.paused
-            and not usual.cuts
-            and usual.delays is not _SLOW
+            and not self.memory.link(process.name).cuts
             and not self.memory.leaderless("sim.orders")
         )
 
