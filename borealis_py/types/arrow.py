@@ -10,7 +10,6 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from datetime import date, datetime
 from decimal import Decimal
 from typing import Any
@@ -20,7 +19,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from borealis_py.types.plain_json import PlainDecoder
 from borealis_py.types.spelling import PRECISION_MAX, ColumnType, parse_type
 from borealis_py.types.values import Misfit, Rules, normal_json, rules
 
@@ -212,38 +210,6 @@ def _sayer(arrow: pa.DataType) -> Callable[[Any], Any] | None:
 def shown(column: pa.Array) -> list[Any]:
     """The column's values as a reader of their JSON gets them; NaN and infinities stay."""
     return [msgspec.json.decode(form) if isinstance(form, msgspec.Raw) else form for form in said(column)]
-
-
-@dataclass(frozen=True, slots=True)
-class PlainRows:
-    """What became of records of other programs. `rows`: those that could be used, in their order, with the schema's
-    columns. `places`: the index of each row's record. `bad`: (index, reason) of the records that could not be used."""
-
-    rows: pa.RecordBatch
-    places: Sequence[int]
-    bad: Sequence[tuple[int, str]]
-
-
-def plain_rows(decoder: PlainDecoder, records: Sequence[bytes | None], row_max_bytes: int) -> PlainRows:
-    """The rows of records that are one JSON object each. Never raises for what is in them.
-
-    Args:
-        row_max_bytes: of a row as Arrow holds it: its texts and bytes, and 8 for every other value.
-    """
-    found = decoder.rows(records)
-    bad = [(at, row) for at, row in enumerate(found) if isinstance(row, str)]
-    good = [(at, row) for at, row in enumerate(found) if not isinstance(row, str)]
-    schema = pa.schema([pa.field(name, arrow_of(kind)) for name, kind in decoder.schema.items()])
-    columns = list(zip(*(row for _, row in good), strict=True)) or [()] * len(schema)
-    rows = pa.RecordBatch.from_arrays([array(c, f.type) for c, f in zip(columns, schema, strict=True)], schema=schema)
-    places = [at for at, _ in good]
-    if rows.nbytes <= row_max_bytes:
-        return PlainRows(rows, places, bad)
-    size = sum((sizes(column) for column in rows.columns), np.zeros(rows.num_rows, np.int64)).tolist()
-    over = [i for i, n in enumerate(size) if n > row_max_bytes]
-    large = [(places[i], f"a row of {size[i]} bytes, row_max is {row_max_bytes}") for i in over]
-    kept = [i for i, n in enumerate(size) if n <= row_max_bytes]
-    return PlainRows(rows.take(pa.array(kept, pa.int64())), [places[i] for i in kept], sorted([*bad, *large]))
 
 
 def rules_of(arrow: pa.DataType) -> Rules | None:

@@ -1,4 +1,4 @@
-"""JSON objects as other programs write them, read by a schema. Knows no Arrow: `arrow.plain_rows` makes columns of it.
+"""JSON objects as other programs write them, read by a schema. Knows no Arrow: an ingress makes columns of it.
 
 Fields that the schema does not name are ignored, missing ones are null. A decimal may be a number, which is read as
 text, so that it keeps its digits; a time is ISO 8601, with UTC where it names no zone; a whole number is a double too.
@@ -16,7 +16,7 @@ from borealis_py.types.spelling import parse_type
 from borealis_py.types.values import JSON_LEVELS_MAX, WIRE, Misfit, nesting, ruled, sent
 
 _NULL = msgspec.Raw(b"null")
-_BAD = (msgspec.MsgspecError, UnicodeDecodeError)
+_BAD = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 _AS_TEXT = ("decimal", "binary", "json")
 
 
@@ -34,40 +34,44 @@ class PlainDecoder:
         rename = {f"f{i}": name for i, name in enumerate(schema)}
         self._decode = msgspec.json.Decoder(msgspec.defstruct("PlainRow", fields, rename=rename, gc=False)).decode
 
-    def rows(self, records: Sequence[bytes | None]) -> list[tuple[object, ...] | str]:
+    def rows(self, records: Sequence[bytes]) -> list[tuple[object, ...] | str]:
         """`row` of each record."""
-        there = [record for record in records if record is not None]
-        if not self._ruled and len(there) == len(records) and not any(map(_deep, there)):
+        if not self._ruled and not any(map(_deep, records)):
             try:
-                return list(map(msgspec.structs.astuple, map(self._decode, there)))
+                return list(map(msgspec.structs.astuple, map(self._decode, records)))
             except _BAD:
                 pass  # one of them: which one, and why?
         return list(map(self.row, records))
 
-    def row(self, record: bytes | None) -> tuple[object, ...] | str:
-        """The row's values as Arrow takes them, in the schema's order, or why there is none. None: no record value."""
-        if record is None:
-            return "a record without a value"
+    def row(self, record: bytes) -> tuple[object, ...] | str:
+        """The row's values as Arrow takes them, in the schema's order, or why there is none."""
         if _deep(record):
             return f"nested more than {JSON_LEVELS_MAX + 1} levels deep"
         try:
             row = self._decode(record)
         except _BAD as exc:
-            text, _, path = str(exc).partition(" - at `$.")
-            return f"field `{path.rstrip('`')}`: {text}" if path else text
+            return _reason(exc)
         for attribute, name, rule in self._ruled:
             try:
                 form = sent(rule, getattr(row, attribute))
                 setattr(row, attribute, None if form is None else rule.read(form))
             except Misfit as exc:
-                return f"field `{name}`: {exc}"
+                return f"column {name!r}: {exc}"
         return msgspec.structs.astuple(row)
 
 
-def _deep(record: bytes | None) -> bool:
+def _reason(error: Exception) -> str:
+    """A decoder's message, with the column named first."""
+    if isinstance(error, msgspec.ValidationError):
+        text, _, path = str(error).partition(" - at `$.")
+        return f"column {path.rstrip('`')!r}: {text}" if path else text
+    return f"not JSON: {error}"
+
+
+def _deep(record: bytes) -> bool:
     """Whether an object is nested too deeply; a short one cannot be."""
     levels = JSON_LEVELS_MAX + 1
-    if record is None or len(record) < 2 * levels:
+    if len(record) < 2 * levels:
         return False
     return record.count(b"[") + record.count(b"{") > levels and nesting(record) > levels
 

@@ -56,7 +56,7 @@ def test_missing_fields_are_null_unknown_ones_ignored_and_an_integer_is_a_double
         (b'{"at":1},{"at":2}', "malformed: not JSON"),
         (b'{"s":"\xff"}', "malformed: not JSON"),
         (b'{"s":"\\ud800"}', "malformed: not JSON"),
-        (b'{"more":' + b"[" * 100_000 + b"]" * 100_000 + b"}", "malformed: nested too deeply"),
+        (b'{"more":' + b"[" * 100_000 + b"]" * 100_000 + b"}", "malformed: nested more than 100 levels deep"),
         (b'{"x":NaN}', "malformed: not JSON"),
         ({"s": "x" * 1_000, "at": AT}, "malformed: a row of more than 1000 bytes"),
         ({}, "stime missing"),
