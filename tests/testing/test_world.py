@@ -86,7 +86,7 @@ def test_a_lost_input_gives_labelled_results_in_time_which_are_corrected_exactly
 
 
 def test_a_short_loss_is_waited_for(world: World) -> None:
-    world.advance("5s")
+    world.advance("4700ms")  # 300 ms before a window ends
     world.lose("paris", for_="1500ms")
     world.advance("5s")
     shown = world.live("sales")
