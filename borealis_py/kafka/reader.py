@@ -124,7 +124,8 @@ class KafkaReader:
                     size += run.size
             self._changed.notify()
             self.more = bool(self._arrived)
-        if self.more:
+            failed = self._failed
+        if self.more or failed:
             self._wake()
         return records
 
@@ -163,10 +164,13 @@ class KafkaReader:
         return any(run.feed not in self._hushed for run in runs)
 
     def _raise_failure(self) -> None:
-        for cursor in self._cursors.values():
-            if cursor.failure is not None:
+        """Raise the failure of a cursor whose records have all been handed out: it says where nothing more follows."""
+        waiting = {id(run.cursor) for run in self._arrived}
+        failed = [cursor for cursor in self._cursors.values() if cursor.failure is not None]
+        for cursor in failed:
+            if cursor.failure is not None and id(cursor) not in waiting:
                 raise cursor.failure
-        self._failed = False
+        self._failed = bool(failed)
 
     # From here on: the thread.
 

@@ -8,7 +8,7 @@ import pytest
 
 from borealis_py.kafka import reader as reader_module
 from borealis_py.kafka.log import KafkaLog
-from borealis_py.log.base import Feed, LogError, NewRecord, OffsetGone, TopicSpec
+from borealis_py.log.base import Feed, LogError, NewRecord, OffsetBeyond, OffsetGone, TopicSpec
 from tests.kafka.waiter import Waiter
 from tests.support.trimming import delete_before
 
@@ -120,6 +120,24 @@ def test_an_offset_beyond_the_end_is_an_error_that_says_why(
 
     waiter.until(failed)
     assert f"{feed.topic}[0]: offset 50 lies beyond the log's end 1" in said[0]
+    reader.close()
+
+
+def test_what_was_read_before_a_cursor_fails_comes_before_its_error(
+    log: KafkaLog, new_feed: NewFeed, fill: Fill, waiter: Waiter
+) -> None:
+    feed = new_feed()
+    fill(feed, numbers(3))
+    reader = log.reader(waiter.wake)
+    reader.open(feed, 0)
+    waiter.until(lambda: reader._arrived_records == 3)
+    log.admin().delete([feed.topic])
+    log.admin().create([TopicSpec(feed.topic)])  # it ends before what was read
+    waiter.until(lambda: reader._failed)
+    assert [r.value for r in reader.poll()] == numbers(3)
+    with pytest.raises(OffsetBeyond) as beyond:
+        reader.poll()
+    assert beyond.value.offset == reader.position(feed) == 3
     reader.close()
 
 
