@@ -8,7 +8,8 @@ from collections.abc import Hashable
 from sunion.model import FOREVER
 
 AHEAD_US = 1_000_000
-"""How far in stime a partition may run ahead of the slowest that has a backlog."""
+"""How far in stime the backlog of a partition may run ahead of the slowest. Rows that are not this much older than what
+may come in time are no backlog, and wait for none."""
 
 
 class BacklogFronts:
@@ -19,12 +20,12 @@ class BacklogFronts:
         self._fronts: dict[Hashable, int] = {}
 
     def note(self, key: Hashable, front: int | None) -> None:
-        """Partition `key` is to copy rows from stime `front` on. None: it has no backlog, or cannot be read."""
+        """Partition `key` is to copy rows from stime `front` on. None: it has no backlog, or cannot go on with it."""
         if front is None:
             self._fronts.pop(key, None)
         else:
             self._fronts[key] = front
 
     def limit(self, key: Hashable) -> int:
-        """Partition `key` may copy rows up to this stime."""
+        """Partition `key` may copy rows of its backlog up to this stime."""
         return min((front for other, front in self._fronts.items() if other != key), default=FOREVER) + AHEAD_US

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 
 import numpy as np
 import structlog
 
-from borealis_py.ingress.catch_up import BacklogFronts
+from borealis_py.ingress.catch_up import AHEAD_US, BacklogFronts
 from borealis_py.ingress.counts import IngressCounts
 from borealis_py.ingress.decoder import Decoded, Int64s, TopicDecoder
 from borealis_py.ingress.foreign_topic import LOOK_US, ForeignTopic
@@ -25,7 +25,7 @@ IDLE_US = 500_000
 SILENT_US = 2_000_000
 """An owner that has not learned the topic's ends for this long writes nothing, so that another takes over."""
 STALLED_US = 1_000_000
-"""A partition from which nothing has come for this long, although it has a backlog, holds up no other."""
+"""A partition that has not moved for this long, although it has a backlog, holds up no other."""
 HELD_US = 20_000
 """How soon to look again whether what is held back may go on."""
 TURN_RECORDS = 10_000
@@ -116,8 +116,11 @@ class Copier:
             self._tell_silence()
         self.more = False
         if silent:
+            self._hold_up_nobody(topic.queues)
             return []
-        if not full:
+        if full:
+            self._hold_up_nobody(p for p, queue in topic.queues.items() if now_us - queue.moved_us >= STALLED_US)
+        else:
             topic.poll(now_us)
             self._copy(now_us)
         for i, writer in enumerate(self._writers):
@@ -126,8 +129,7 @@ class Copier:
 
     def close(self) -> None:
         """Copy nothing more."""
-        for p in self._topic.queues:
-            self._catch_up.note((self._plan.spec.topic, p), None)
+        self._hold_up_nobody(self._topic.queues)
         self._topic.stop()
 
     def next_wakeup(self, now_us: int) -> int:
@@ -191,9 +193,10 @@ class Copier:
             _, p = min(ready)
             done = self._copy_some(p, now_us)
             left -= done
-            if not done:
+            if done:
+                self._settle(p, queues[p], now_us)
+            else:
                 held.add(p)
-            self._settle(p, queues[p], now_us)
         self.more = self._topic.more or (left <= 0 and bool(ready))
         self._held = bool(held)
 
@@ -207,7 +210,14 @@ class Copier:
             front = self._front(partition, head)
         elif told is not None and (told.committed or 0) > queue.copied and now_us - queue.moved_us < STALLED_US:
             front = self._rule.of_partition(partition)
-        self._catch_up.note((self._plan.spec.topic, partition), front)
+        self._catch_up.note(self._key(partition), front)
+
+    def _hold_up_nobody(self, partitions: Iterable[int]) -> None:
+        for p in partitions:
+            self._catch_up.note(self._key(p), None)
+
+    def _key(self, partition: int) -> Hashable:
+        return self._plan.targets[0].feed, partition  # its own, although two sources copy one topic, or one's namesake
 
     def _head(self, partition: int, now_us: int) -> Decoded | None:
         queue = self._topic.queues[partition]
@@ -249,12 +259,15 @@ class Copier:
         queue, head = self._topic.queues[partition], self._head(partition, now_us)
         assert head is not None
         future = now_us + self._ahead_us
-        limit = self._catch_up.limit((self._plan.spec.topic, partition))
+        limit = self._catch_up.limit(self._key(partition))
+        backlog = head.stimes < now_us - self._plan.spec.lateness_us - AHEAD_US
         inputs = self._plan.inputs_of(partition, head.rows)
-        count = _before(head, (head.stimes < future) & (head.stimes > limit))
-        if count:
-            count = min(count, self._below_horizon(partition, head, inputs, future, now_us))
+        count = _before(head, backlog & (head.stimes > limit))
         if not count:
+            return 0
+        count = min(count, self._below_horizon(partition, head, inputs, future, now_us))
+        if not count:
+            self._hold_up_nobody([partition])  # it waits for other partitions of its own, and that may be long
             return 0
         part, rest = head.cut(count)
         self._send(partition, part, inputs[: len(part.at)], future, now_us)

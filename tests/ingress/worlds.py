@@ -9,11 +9,13 @@ from typing import Any
 from borealis_py.client.target import Target
 from borealis_py.engine.codec import ArrowSourceCodec
 from borealis_py.engine.rows import ArrowRows
+from borealis_py.ingress.catch_up import BacklogFronts
 from borealis_py.ingress.plan import IngressPlan
 from borealis_py.log.base import Feed, NewRecord, TopicSpec
 from borealis_py.log.description import Life
 from borealis_py.log.records import BatchHeader, unpack_source
 from borealis_py.log.source_records import decode_source
+from borealis_py.protocol.settings import ROW_MAX_BYTES
 from borealis_py.query.ingress_spec import IngressSpec
 from borealis_py.simulation.cluster.clock import Scheduler
 from borealis_py.simulation.ingress.process import SimIngress
@@ -23,6 +25,7 @@ from tests.sunion.lists import opened
 
 T0 = 1_700_000_000_000_000
 W = 100_000
+AHEAD_MAX_US = 60_000_000
 TOPIC = "prod.orders"
 COLUMNS = {"n": "int64", "shop": "string", "at": "int64"}
 
@@ -42,7 +45,9 @@ class Copied:
 class TopicWorld:
     """The topic with its writers, and processes of its ingress. `more`: of `IngressSpec`."""
 
-    def __init__(self, partitions: int = 2, seed: int = 0, **more: Any) -> None:
+    def __init__(
+        self, partitions: int = 2, seed: int = 0, width_us: int = W, row_max_bytes: int = ROW_MAX_BYTES, **more: Any
+    ) -> None:
         self.scheduler = Scheduler(T0)
         self.memory = MemoryLog(self.scheduler, seed, append_timeout_us=5_000_000)
         self.admin = self.memory.client("admin").admin()
@@ -50,8 +55,18 @@ class TopicWorld:
         if spec.by is None and not spec.inputs:
             spec = spec.with_partitions(max(1, partitions))
         targets = tuple(
-            Target("shop", "a1", f"orders.{i}", W, T0 // W, ahead_max_us=60_000_000) for i in range(spec.inputs)
+            Target(
+                "shop",
+                "a1",
+                f"orders.{i}",
+                width_us,
+                T0 // width_us,
+                ahead_max_us=AHEAD_MAX_US,
+                row_max_bytes=row_max_bytes,
+            )
+            for i in range(spec.inputs)
         )
+        self.catch_up = BacklogFronts()
         self.plan = IngressPlan(spec, COLUMNS, targets)
         self.admin.create([TopicSpec("shop.orders", spec.inputs)])
         if partitions:
@@ -60,7 +75,7 @@ class TopicWorld:
         self.sent = 0
 
     def ingress(self, name: str = "a", index: int = 0) -> SimIngress:
-        process = SimIngress(self.scheduler, self.memory, self.plan, name, index)
+        process = SimIngress(self.scheduler, self.memory, self.plan, name, index, self.catch_up)
         self.processes.append(process)
         return process
 
@@ -91,7 +106,7 @@ class TopicWorld:
     def copied(self, index: int = 0) -> Copied:
         """What the fold makes of an input."""
         target = self.plan.targets[index]
-        codec, state = ArrowSourceCodec(target.source, COLUMNS), SourceFold(T0)
+        codec, state = ArrowSourceCodec(target.source, COLUMNS, target.row_max_bytes), SourceFold(T0)
         found = Copied([], [], T0, 0, 0, {})
         for record in self.memory.committed(target.feed):
             decoded = opened(decode_source(record, codec, target.source, Life("a1")))

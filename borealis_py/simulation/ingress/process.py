@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from borealis_py.client.target import PublisherError
+from borealis_py.ingress.catch_up import BacklogFronts
 from borealis_py.ingress.decoder import TopicDecoder
 from borealis_py.ingress.formats import JsonFormat
 from borealis_py.ingress.plan import IngressPlan
@@ -16,14 +17,27 @@ RESTART_US = 300_000
 
 
 class SimIngress:
-    """One ingress process, started again when it ends with an error. Its client of the log bears its `name`."""
+    """One ingress process, started again when it ends with an error. Its client of the log bears its `name`.
 
-    def __init__(self, scheduler: Scheduler, memory: MemoryLog, plan: IngressPlan, name: str, index: int) -> None:
+    Args:
+        catch_up: shared with other ingresses; None: its own.
+    """
+
+    def __init__(
+        self,
+        scheduler: Scheduler,
+        memory: MemoryLog,
+        plan: IngressPlan,
+        name: str,
+        index: int,
+        catch_up: BacklogFronts | None = None,
+    ) -> None:
         self.name = name
         self.paused = False
         self.errors: list[str] = []
         """Why it ended, each time."""
         self._scheduler, self._memory, self._plan, self._index = scheduler, memory, plan, index
+        self._catch_up = catch_up
         self._lives = 0
         self._queued = False
         self._timer_us: int | None = None
@@ -42,7 +56,14 @@ class SimIngress:
         client, life = self._memory.client(self.name), self._lives
         try:
             self.session = IngressSession(
-                client, client, self._plan, decoder, f"{self.name}.{life}", self._index, lambda: self._wake(life)
+                client,
+                client,
+                self._plan,
+                decoder,
+                f"{self.name}.{life}",
+                self._index,
+                lambda: self._wake(life),
+                self._catch_up,
             )
         except LogError as exc:  # no broker answers
             self._end(str(exc))

@@ -1,0 +1,84 @@
+"""What a partition that catches up holds up elsewhere, and what it does not."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from borealis_py.ingress.catch_up import AHEAD_US
+from borealis_py.ingress.inputs import InputLogs
+from borealis_py.log.base import Feed, TopicSpec
+from borealis_py.simulation.ingress.process import SimIngress
+from sunion.model import FOREVER
+from tests.ingress.worlds import AHEAD_MAX_US, T0, TOPIC, TopicWorld
+
+ELSEWHERE = "a partition of another topic"
+
+
+def limit(world: TopicWorld) -> int:
+    """How far another topic may copy its backlog."""
+    return world.catch_up.limit(ELSEWHERE)
+
+
+def with_backlog() -> TopicWorld:
+    """A world whose topic has a row of T0 that waits for another topic's backlog."""
+    world = TopicWorld(partitions=1, start="earliest")
+    world.send(0)
+    world.run(5)
+    world.catch_up.note(ELSEWHERE, T0 - 2 * AHEAD_US)
+    world.copying()
+    assert world.numbers() == []
+    assert limit(world) == T0 + AHEAD_US
+    return world
+
+
+def test_live_rows_do_not_wait_for_the_backlog_of_another_topic() -> None:
+    world = TopicWorld(partitions=1)
+    world.copying()
+    world.catch_up.note(ELSEWHERE, T0 - 3_600_000_000)
+    world.send(0)
+    world.run(0.01)
+    assert world.numbers() == [1]
+
+
+def test_an_owner_that_is_cut_off_from_its_topic_holds_up_no_other() -> None:
+    world = with_backlog()
+    world.memory.cut("a", [TOPIC])
+    world.run(4)
+    assert limit(world) == FOREVER + AHEAD_US
+
+
+def test_an_owner_that_waits_for_the_log_holds_up_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = with_backlog()
+    monkeypatch.setattr(InputLogs, "full", True)
+    world.run(2)
+    assert limit(world) == FOREVER + AHEAD_US
+
+
+def test_rows_that_wait_for_partitions_of_their_own_topic_hold_up_no_other() -> None:
+    world = TopicWorld(partitions=2, by="shop", values=("berlin",), inputs=2)
+    world.copying()
+    world.memory.depose_partition(Feed(TOPIC, 0))
+    world.run(AHEAD_MAX_US / 1_000_000 + 5)
+    world.send(1)
+    world.run(0.5)
+    assert world.numbers() == []  # readers would refuse it
+    assert limit(world) == FOREVER + AHEAD_US
+    world.memory.elect_partition(Feed(TOPIC, 0))
+    world.run(0.5)
+    assert world.numbers() == [1]
+    assert limit(world) == FOREVER + AHEAD_US
+
+
+def test_two_sources_that_copy_one_topic_stand_for_themselves() -> None:
+    world = with_backlog()
+    world.admin.create([TopicSpec("shop.twice", 1)])
+    targets = tuple(replace(target, source="twice.0") for target in world.plan.targets)
+    twice = SimIngress(
+        world.scheduler, world.memory, replace(world.plan, targets=targets), "b", 0, catch_up=world.catch_up
+    )
+    world.run(1)
+    assert twice.session is not None
+    twice.session.close()
+    assert limit(world) == T0 + AHEAD_US
