@@ -169,7 +169,8 @@ class Copier:
             return
         self._topic.ask_ends(now_us)
         lag, width = self._plan.spec.lateness_us, self._buckets.width_us
-        self._due_us = ((now_us - lag) // width + 1) * width + lag
+        bucket_end_us = ((now_us - lag) // width + 1) * width + lag
+        self._due_us = min(bucket_end_us, now_us + SILENT_US // 2)  # wide buckets are no silence
 
     def _tell_silence(self) -> None:
         name = self._plan.name

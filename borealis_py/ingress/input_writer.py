@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from borealis_py.client.target import Target
-from borealis_py.engine.codec import ArrowSourceCodec
+from borealis_py.engine.codec import BATCH_ROWS_MAX, ArrowSourceCodec
 from borealis_py.ingress.input_part import InputPart
 from borealis_py.log.base import NewRecord
 from borealis_py.log.records import BatchHeader, Refused, pack
@@ -118,7 +118,8 @@ class InputWriter:
 
     @property
     def _room(self) -> int:
-        return ENVELOPE_BYTES_MAX - _HEADER_BYTES - _POSITION_BYTES * (len(self.at) + 1)
+        room = ENVELOPE_BYTES_MAX - _HEADER_BYTES - _POSITION_BYTES * (len(self.at) + 1)
+        return min(room, BATCH_ROWS_MAX * self._target.row_max_bytes)  # readers refuse more, unread
 
 
 def _size(part: InputPart) -> int:

@@ -324,3 +324,20 @@ def test_a_first_start_that_ends_in_the_middle_of_positioning_loses_and_doubles_
             numbers = [row["n"] for row in world.copied(p).rows]
             assert numbers == sent[p][-len(numbers) :]
             assert 0 < len(numbers) < len(sent[p])
+
+
+def test_an_owner_of_wide_buckets_keeps_its_inputs() -> None:
+    world = TopicWorld(partitions=1, width_us=10_000_000)
+    first, second = world.copying("a"), world.ingress("b", 1)
+    world.run(30)
+    assert first.owner
+    assert not second.owner
+
+
+def test_no_record_holds_more_than_readers_take_where_rows_must_be_small() -> None:
+    world = TopicWorld(partitions=1, row_max_bytes=200, start="earliest")
+    for _ in range(1_000):
+        world.send(0, shop="x" * 100)
+    world.copying()
+    assert world.copied().letters == []
+    assert world.numbers() == list(range(1, 1_001))
