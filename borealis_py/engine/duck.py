@@ -6,6 +6,7 @@ nothing of queries, windows or buckets.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from typing import Any, TypeVar
 
@@ -133,8 +134,12 @@ class ScanInput:
 class Statement:
     """A prepared query over one input. `output` is the schema of its result."""
 
-    def __init__(self, duck: Duck, number: int, sql: Callable[[str], str], schema: pa.Schema) -> None:
+    def __init__(
+        self, duck: Duck, number: int, sql: Callable[[str], str], schema: pa.Schema, row_max_bytes: int
+    ) -> None:
         self._duck = duck
+        self.row_max_bytes = row_max_bytes
+        """Maximum size of a row of the result."""
         self._number = number
         self._sql = sql(f"feed{number}")
         self._feed = ScanInput(schema)
@@ -142,11 +147,6 @@ class Statement:
         self._execute = f"EXECUTE s{number}"
         self.prepare()
         self.output = self._described()
-
-    @property
-    def row_max_bytes(self) -> int:
-        """Maximum size of a row of the result."""
-        return self._duck.row_max_bytes
 
     def prepare(self) -> None:
         """Prepare it on the current connection. Raises duckdb.Error for invalid SQL."""
@@ -197,9 +197,14 @@ class Duck:
         self._statements: list[Statement] = []
         self._calls = 0
 
-    def statement(self, sql: Callable[[str], str], schema: pa.Schema) -> Statement:
-        """Prepare `sql(relation)`, where the relation holds rows of this schema. Raises duckdb.Error."""
-        made = Statement(self, len(self._statements), sql, schema)
+    def statement(self, sql: Callable[[str], str], schema: pa.Schema, partial: bool = False) -> Statement:
+        """Prepare `sql(relation)`, where the relation holds rows of this schema. Raises duckdb.Error.
+
+        Args:
+            partial: its rows are parts of results, which are bounded themselves: each may be larger than a row.
+        """
+        row_max_bytes = sys.maxsize if partial else self.row_max_bytes
+        made = Statement(self, len(self._statements), sql, schema, row_max_bytes)
         self._statements.append(made)
         return made
 

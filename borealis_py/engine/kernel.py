@@ -25,6 +25,7 @@ from borealis_py.engine.rows import ArrowRows, buckets_of, by_bucket, joined
 from borealis_py.protocol.settings import ROW_MAX_BYTES
 from borealis_py.query.errors import QueryError, did_you_mean
 from borealis_py.query.spec import AppSpec
+from sunion.errors import EngineOutOfMemory
 from sunion.model import Output
 
 KernelState = tuple[tuple[Partial, ...], ...]
@@ -109,10 +110,29 @@ class DuckKernel(ArrowRows, ArrowRowCodec):
         outputs: dict[int, Output] = {}
         rows_max = min(SLICE_ROWS, SLICE_ROWS_JOINED) if self._joins else SLICE_ROWS
         for low, high, some in _slices(first, end, pending, buckets, rows_max):
-            parts = zip(*(buckets[b] for b in some), strict=True)
-            inputs = [self._together(some, of) for of in parts]
-            state = self._run(Slice(low, high, self.app.bucket_us, inputs), state, outputs)
+            state = self._run_slice(low, high, some, buckets, state, outputs)
         return state, outputs
+
+    def _run_slice(
+        self,
+        low: int,
+        high: int,
+        some: Sequence[int],
+        buckets: Mapping[int, Batches],
+        state: KernelState,
+        outputs: dict[int, Output],
+    ) -> KernelState:
+        """Run the buckets together; in halves if together they need more memory than there is, as they do not alone:
+        how buckets are grouped must not decide whether they run."""
+        inputs = [self._together(some, of) for of in zip(*(buckets[b] for b in some), strict=True)]
+        try:
+            return self._run(Slice(low, high, self.app.bucket_us, inputs), state, outputs)
+        except EngineOutOfMemory:
+            if len(some) < 2:
+                raise
+        middle = len(some) // 2
+        state = self._run_slice(low, some[middle], some[:middle], buckets, state, outputs)
+        return self._run_slice(some[middle], high, some[middle:], buckets, state, outputs)
 
     def _together(self, buckets: Sequence[int], parts: Batches) -> pa.RecordBatch | None:
         """One input's rows of several buckets."""

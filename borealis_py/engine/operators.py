@@ -236,7 +236,7 @@ class WindowOperator:
         start_us, end_us = (end - self.size) * self.width_us, end * self.width_us
         for group, reason in sorted(bad.items()):
             keys = groups.keys(group, self.keys)
-            named = "".join(f", {k}={_readable(v)}" for k, v in keys.items())
+            named = "".join(f", {k}={readable(v)}" for k, v in keys.items())
             where = f"window [{start_us}, {end_us}) us{named}: {reason}"
             raw = msgspec.json.encode({"window_start": start_us, "window_end": end_us, **keys})
             part.refuse(end - 1, Reject(self.node, -1, where, raw))
@@ -268,7 +268,7 @@ class _Groups:
 
     def keys(self, group: int, names: Sequence[str]) -> dict[str, object]:
         row = int(np.flatnonzero(self() == group)[0])
-        return _values(self._rows.select(names), row)
+        return dead_letter_values(self._rows.select(names), row)
 
 
 def _by_row(node: str, statement: Runs, batch: pa.RecordBatch, part: Slice) -> Rows:
@@ -279,7 +279,7 @@ def _by_row(node: str, statement: Runs, batch: pa.RecordBatch, part: Slice) -> R
     def one(rows: pa.RecordBatch) -> Rows:
         found, bad = isolate_bad_rows(statement, rows)
         for row, reason in sorted(bad.items()):
-            values = _values(rows, row)
+            values = dead_letter_values(rows, row)
             stime = rows.column(STIME)[row].as_py()
             reject = Reject(node, -1, f"tuple at stime {stime}: {reason}", msgspec.json.encode(values))
             part.refuse(stime // part.width_us, reject)
@@ -288,12 +288,13 @@ def _by_row(node: str, statement: Runs, batch: pa.RecordBatch, part: Slice) -> R
     return joined(run_by_part(statement, batch, starts, one))
 
 
-def _values(rows: pa.RecordBatch, row: int) -> dict[str, object]:
+def dead_letter_values(rows: pa.RecordBatch, row: int) -> dict[str, object]:
     """A row as JSON has it, for its dead letter."""
     return {name: said(column)[0] for name, column in zip(rows.schema.names, rows.slice(row, 1).columns, strict=True)}
 
 
-def _readable(value: object) -> str:
+def readable(value: object) -> str:
+    """A value in the text of a dead letter's reason."""
     return bytes(value).decode() if isinstance(value, msgspec.Raw) else repr(value)
 
 

@@ -111,9 +111,9 @@ class StatementCompiler:
             )
         return found
 
-    def statement(self, sql: Sql, schema: pa.Schema, where: str) -> Statement:
+    def statement(self, sql: Sql, schema: pa.Schema, where: str, partial: bool = False) -> Statement:
         try:
-            return self._duck.statement(sql, schema)
+            return self._duck.statement(sql, schema, partial)
         except REFUSALS as exc:
             raise QueryError(f"{where}: {first_line(exc)}") from exc
 

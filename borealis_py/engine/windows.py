@@ -88,7 +88,7 @@ class WindowCompiler:
         inner = [part.combine(of) for part, of in zip(parts, names, strict=True)]
         columns, group, order = ", ".join([*by, *selected]), _group_by(by), _order_by(by)
         sql: Sql = lambda feed: f"SELECT {columns} FROM ({self._bucketed(feed)}){group}{order}"  # noqa: E731
-        statement = self._c.statement(sql, self._source.base, self._where)
+        statement = self._c.statement(sql, self._source.base, self._where, partial=True)
         found = None if self._source.chain else plain.of_rows(calls, self._source.base)
         if found is None or not plain.groups_by(self._op.keys, self._source.base):
             return statement, inner

@@ -301,11 +301,9 @@ class IngressSession:
 
     def _begin(self, now_us: int) -> None:
         """Read each partition from where some input that it feeds has not got further."""
-        offsets: dict[int, int] = {}
-        for writer in self._writers:
-            for p, offset in writer.at.items():
-                offsets[p] = min(offset, offsets.get(p, offset))
         plan, topic = self._plan, self._topic
+        known = {p for writer in self._writers for p in writer.at}  # of a new one not all inputs' logs may tell yet
+        offsets = {p: min(self._writers[i].at.get(p, 0) for i in plan.fed_by(p)) for p in known}
         self._copier = Copier(plan, topic, self._decoder, self._writers, self.counts, self._catch_up)
         self._copier.begin(offsets, now_us)
         self.state = IngressState.COPYING

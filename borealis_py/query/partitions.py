@@ -107,16 +107,29 @@ def _check_key(op: Op, key: str, has: Sequence[str], where: str) -> None:
             f"{where} is partitioned by {key!r}, but a window of it groups {keys}: the rows of a group would be in "
             f"several partitions. Add {key!r} to group_by(), or use .node() and partition only what is grouped by it"
         )
-    if isinstance(op, MapOp | OverOp) and dict(op.columns).get(key, "").strip().strip('"').lower() != key.lower():
+    if isinstance(op, MapOp | OverOp) and not _keeps(dict(op.columns).get(key, "").strip(), key):
         raise QueryError(
             f"{where} is partitioned by {key!r}, but a map of it drops or changes that column: keep it with "
-            f"map({key}={key!r}, ...), or cut with .node() after the map"
+            f"map({key}={_kept(key)!r}, ...), or cut with .node() after the map"
         )
     if isinstance(op, SourceOp) and key not in has:
         raise QueryError(
             f"{where} is partitioned by {key!r}, but {op.name!r}, which it reads, has no such column "
             f"({', '.join(has)}): cut with .node() after the operator that creates it, and partition what follows"
         )
+
+
+VALUES = frozenset({"true", "false", "null"})
+"""Column names that are values in SQL unless they are quoted."""
+
+
+def _kept(key: str) -> str:
+    """An expression that is the column as it was."""
+    return f'"{key}"' if key.lower() in VALUES else key
+
+
+def _keeps(expression: str, key: str) -> bool:
+    return expression.lower() in (_kept(key).lower(), f'"{key.lower()}"')
 
 
 def physical(app: AppSpec) -> AppSpec:

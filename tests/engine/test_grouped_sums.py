@@ -137,13 +137,16 @@ def test_a_result_row_larger_than_a_record_may_hold_is_refused_as_by_the_stateme
     app = App("k")
     app.query("q", app.source("a", schema=SCHEMA).window("1s").group_by("s").agg(**PLAIN))
     made = compile_query(app.describe(), "q", row_max_bytes=200)
-    collect = window_of(made).collect
+    collect, close = window_of(made).collect, window_of(made).close
     assert isinstance(collect, GroupedSums)
+    assert isinstance(close, GroupedSums)
     batch = batch_of([("x" * 180, 1, True, 1.0, 1.0), ("y", 1, True, 1.0, 1.0)], [1, 2]).cast(collect.input)
+    parts = collect.run(batch)  # which are no results yet
+    assert bits(parts) == bits(collect.statement.run(batch))
     said = []
-    for run in (collect.run, collect.run_afresh, collect.statement.run):
+    for run in (close.run, close.run_afresh, close.statement.run):
         with pytest.raises(RowError) as failed:
-            run(batch)
+            run(pa.RecordBatch.from_arrays(parts.columns, schema=close.input))
         said.append((str(failed.value), failed.value.sure))
     assert said[0] == said[1] == said[2]
     made.close()

@@ -116,3 +116,19 @@ def test_a_gap_of_an_hour_in_the_data_is_no_future() -> None:
     world.run(0.2)
     assert world.numbers() == [1, 2]
     assert world.copied().letters == []
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_an_owner_that_ends_soon_after_a_topic_has_grown_leaves_nothing_out(seed: int) -> None:
+    for after_ms in range(0, 200, 3):
+        world = TopicWorld(partitions=1, seed=seed, by="shop", values=("berlin", "paris"), inputs=3)
+        first = world.copying("a")
+        world.memory.broker.grow(TOPIC, 2)
+        for n in range(30):
+            world.send(1, shop=("berlin", "paris", "rome")[n % 3])
+        world.run(after_ms / 1_000)
+        first.kill()  # perhaps only some inputs' logs know of the new partition
+        world.run(0.1)
+        world.ingress("b")
+        world.run(2)
+        assert sorted(world.numbers()) == list(range(1, 31)), after_ms

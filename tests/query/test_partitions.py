@@ -198,3 +198,15 @@ def test_a_sources_number_of_partitions_is_checked_and_determines_the_results() 
         app.query("q", app.source("s", schema=FLIGHTS, partitions=count))
         hashes.add(app.describe().query_hash("q"))
     assert len(hashes) == 3
+
+
+@pytest.mark.parametrize("name", ["true", "FALSE", "null"])
+def test_a_column_named_like_a_value_is_kept_by_its_quoted_name_alone(name: str) -> None:
+    def build(expression: str) -> None:
+        app = App("a")
+        source = app.source("s", schema={name: "bool", "k": "string"})
+        app.query("q", sums(source.map(**{name: expression}, k="k"), name), partitions=2, by=name)
+
+    with pytest.raises(QueryError, match=f"{name}='\"{name}\"'"):
+        build(name)
+    build(f'"{name}"')

@@ -101,7 +101,7 @@ class OverCompiler:
     def _parsed(self, name: str, text: str) -> Expression:
         """The expression with lag(x) as an aggregate over the frame. Its types are checked where it is taken apart."""
         place = ExpressionPlace(self._c.label, f"map({name})", self._source.columns)
-        expression = check_over(text, place, lambda tree: _replaced(tree, _is_lag, lambda lag: lag["children"][0]))
+        expression = check_over(text, place, lambda tree: _replaced(tree, _is_lag, _lagged))
         expression = replace(
             expression, tree=_replaced(expression.tree, _is_lag, lambda lag: self._lag(expression, lag))
         )
@@ -114,9 +114,9 @@ class OverCompiler:
 
     def _lag(self, expression: Expression, lag: Tree) -> Tree:
         """The value of the row that is so many rows before: at most one row of a frame is."""
-        _, *rest = lag["children"]
+        rest = lag["children"][1:]
         by: Any = rest[0].get("value", {}).get("value") if rest else 1
-        plain = not lag["distinct"] and not lag["filter"] and not lag["order_bys"]["orders"] and len(rest) < 2
+        plain = not (lag["distinct"] or lag["filter"] or lag["order_bys"]["orders"]) and len(lag["children"]) in (1, 2)
         if not plain or not isinstance(by, int) or isinstance(by, bool) or not 1 <= by < self._op.last:
             raise expression.error(
                 f"lag() takes an expression and a number of rows, 1 to {self._op.last - 1} here: lag(x) or lag(x, 3)"
@@ -175,6 +175,12 @@ class OverCompiler:
 
 def _is_lag(node: Tree) -> bool:
     return node.get("class") == "FUNCTION" and node["function_name"].lower() == "lag"
+
+
+def _lagged(lag: Tree) -> Tree:
+    """What lag() takes the value of; itself where it says nothing."""
+    children: list[Tree] = lag["children"]
+    return children[0] if children else lag
 
 
 def _is_lagged(call: Tree) -> bool:

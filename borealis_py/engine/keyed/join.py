@@ -8,7 +8,7 @@ slices, partitions or the layout of blocks.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -30,13 +30,15 @@ from borealis_py.engine.keyed.kept_rows import (
     taken,
     usable,
 )
-from borealis_py.engine.operators import NodeOutputs, Partial, Rows, Slice
+from borealis_py.engine.operators import NodeOutputs, Partial, Rows, Slice, dead_letter_values, readable
 from borealis_py.query.names import STIME
 from sunion.errors import EngineOutOfMemory
 from sunion.model import Reject
 
 PAIRS_MAX = 100_000
 """A key with more pairs in one bucket is a dead letter."""
+COLUMN_BYTES_MAX = 2**31 - 1
+"""Texts of a column that are together at once: Arrow's offsets are of 32 bits."""
 PAIR_BYTES = 64
 """What a pair costs before its rows are copied: where they lie, and their order."""
 
@@ -223,9 +225,9 @@ class JoinOperator:
             row = int(first[at])
             side, names = (sides[0], self.on) if row < left_count else (sides[1], self.other_on)
             assert side.rows is not None
-            values = [side.rows.column(name)[row if row < left_count else row - left_count].as_py() for name in names]
+            key = dead_letter_values(side.rows.select(names), row if row < left_count else row - left_count)
             reason = f"{totals[at]} pairs in one bucket, at most {PAIRS_MAX} of a key are made"
-            self._refuse(part, int(group[0, at]), values, reason)
+            self._refuse(part, int(group[0, at]), key, reason)
         good = np.split((totals <= PAIRS_MAX)[number.ravel()], [left_count])
         return [
             [(n, begin, np.where(keep, end, begin)) for n, begin, end in one]
@@ -233,17 +235,18 @@ class JoinOperator:
         ]
 
     def _check_memory(self, needed_bytes: int) -> None:
-        if needed_bytes > self.memory_bytes:
+        limit = min(self.memory_bytes, COLUMN_BYTES_MAX)
+        if needed_bytes > limit:
             raise EngineOutOfMemory(
                 f"the pairs of a join on ({', '.join(self.on)}) need {needed_bytes >> 20} MiB at once, the limit is "
-                f"{self.memory_bytes >> 20} MiB. Raise `engine_memory` in borealis.yaml (or BOREALIS_ENGINE_MEMORY) "
+                f"{limit >> 20} MiB. Raise `engine_memory` in borealis.yaml (or BOREALIS_ENGINE_MEMORY) "
                 "and run `borealis up` again: it resumes from its last checkpoint. A narrower within=, or another "
                 "column to join on, gives fewer pairs"
             )
 
-    def _refuse(self, part: Slice, bucket: int, key: Sequence[object], reason: str) -> None:
-        named = dict(zip(self.on, key, strict=True))
-        text = ", ".join(f"{name}={value!r}" for name, value in named.items())
+    def _refuse(self, part: Slice, bucket: int, key: Mapping[str, object], reason: str) -> None:
+        named = dict(zip(self.on, key.values(), strict=True))
+        text = ", ".join(f"{name}={readable(value)}" for name, value in named.items())
         raw = msgspec.json.encode({"bucket_start": bucket * part.width_us, **named})
         part.refuse(bucket, Reject(self.node, -1, f"join on {text}: {reason}", raw))
 
@@ -285,7 +288,7 @@ class JoinOperator:
         bad = np.flatnonzero(large)
         for i in bad[np.lexsort((_ranks(pairs)[bad], pairs.left.rank[bad], pairs.stimes[bad]))].tolist():
             one = pairs.left.where(np.array([i]))
-            key = [column[0].as_py() for column in taken(left.blocks, one, self.on).columns]
+            key = dead_letter_values(taken(left.blocks, one, self.on), 0)
             reason = f"a pair of {total[i]} bytes, row_max is {self.row_max_bytes}"
             self._refuse(part, int(pairs.stimes[i]) // part.width_us, key, reason)
         return pairs.where(~large) if large.any() else pairs

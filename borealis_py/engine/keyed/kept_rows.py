@@ -250,7 +250,8 @@ def sizes_at(batch: pa.RecordBatch, rows: np.ndarray) -> np.ndarray:
     for name in texts:
         column = batch.column(name)
         offsets = np.frombuffer(column.buffers()[1], dtype=np.int32)[column.offset :]
-        total += offsets[rows + 1] - offsets[rows]
+        there = np.asarray(column.is_valid())[rows]  # others may leave bytes under a null, which count for nothing
+        total += np.where(there, offsets[rows + 1] - offsets[rows], 0)
     return total
 
 

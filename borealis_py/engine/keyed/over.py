@@ -17,7 +17,7 @@ import pyarrow as pa
 from borealis_py.engine.classes import OperatorClass
 from borealis_py.engine.duck import Statement
 from borealis_py.engine.keyed.kept_rows import Found, KeptRows, Probes, hashed, taken
-from borealis_py.engine.operators import NodeOutputs, Partial, Rows, Slice
+from borealis_py.engine.operators import NodeOutputs, Partial, Rows, Slice, dead_letter_values
 from borealis_py.engine.poison_rows import run_by_group, run_by_part
 from borealis_py.engine.rows import joined
 from borealis_py.query.names import STIME
@@ -126,9 +126,10 @@ class OverOperator:
         result, bad = run_by_group(self.statement, frame, lambda: np.zeros(frame.num_rows, dtype=np.int64))
         for reason in bad.values():
             row = frame.column(0)[0].as_py()
-            values = {name: rows.column(name)[row].as_py() for name in rows.schema.names if name[:2] != "__"}
-            reject = Reject(self.node, -1, f"tuple at stime {values[STIME]}: {reason}", msgspec.json.encode(values))
-            part.refuse(values[STIME] // part.width_us, reject)
+            values = dead_letter_values(rows.select([name for name in rows.schema.names if name[:2] != "__"]), row)
+            stime = rows.column(STIME)[row].as_py()
+            reject = Reject(self.node, -1, f"tuple at stime {stime}: {reason}", msgspec.json.encode(values))
+            part.refuse(stime // part.width_us, reject)
         return result
 
 

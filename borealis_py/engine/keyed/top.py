@@ -84,7 +84,7 @@ class TopCompiler:
             f"SELECT {names} FROM (SELECT *, {place} AS {_PLACE} FROM ({bucketed(feed)})) "
             f"WHERE {_PLACE} <= {self._op.limit} ORDER BY {agg.POSITION}"
         )
-        return self._c.statement(sql, self._source.base, self._where)
+        return self._c.statement(sql, self._source.base, self._where, partial=True)
 
     def _close(self, feed: pa.Schema, directions: Sequence[str]) -> Statement:
         names = ", ".join([agg.WINDOW, *map(q, self._columns), f"{_PLACE} AS {q(RANK)}"])
