@@ -70,6 +70,8 @@ def test_a_seed_run_for_a_given_time_lives_that_long() -> None:
         pytest.param(95010148, Edits(keep=(0, 1), heal_s=7.2), None, id="backlog"),
         # a node's redo gained little on what arrived, since its rows take long: nothing in the bound was for that
         pytest.param(95006671, Edits(keep=(0,), replicas=1, heal_s=7.4), 100, id="healing"),
+        # acknowledgements that came after a cut overtook those that it had held
+        pytest.param(99003397, Edits(keep=(0, 1, 2, 3, 4, 7, 8), replicas=1), None, id="acks"),
         # a replica was paused for longer than nothing was looked at: its pause counted as over when last looked at
         pytest.param(98006377, Edits(keep=(0, 1, 2, 3, 4, 5, 6, 7, 8, 11, 14)), None, id="pause"),
     ],

@@ -15,13 +15,14 @@ UNKNOWN_US = 30_000_000
 class _Lane:
     """Appends of one feed in flight, in order."""
 
-    __slots__ = ("acked_at_us", "acks", "broken", "landing_at_us", "queue", "topic", "waiting")
+    __slots__ = ("acked_at_us", "acks", "broken", "landing_at_us", "queue", "topic", "unheard", "waiting")
 
     def __init__(self, topic: str) -> None:
         self.topic = topic
         self.queue: deque[tuple[NewRecord, object, int]] = deque()
         self.waiting = 0  # how many of them wait at a cut
         self.acks: deque[Delivery] = deque()
+        self.unheard = 0  # how many of them came while the writer could hear nothing
         self.broken: str | None = None  # a record was refused: none may follow it, or there would be a gap
         self.landing_at_us = self.acked_at_us = 0
 
@@ -76,8 +77,9 @@ class MemoryAppender:
             again, lane.waiting = lane.waiting, 0
             for _ in range(again):
                 self._send(lane)
-            while lane.acks:
-                self._ack(lane, lane.acks.popleft())
+            unheard, lane.unheard = lane.unheard, 0
+            for _ in range(unheard):
+                self._send_ack(lane)
 
     def _send(self, lane: _Lane) -> None:
         client = self._client
@@ -119,18 +121,23 @@ class MemoryAppender:
             self._deliver(Delivery(token, -1, f"{record.feed.topic}: the log was unreachable for too long"))
 
     def _ack(self, lane: _Lane, delivery: Delivery) -> None:
+        lane.acks.append(delivery)
+        self._send_ack(lane)
+
+    def _send_ack(self, lane: _Lane) -> None:
         client = self._client
         scheduler = client.log.scheduler
         lane.acked_at_us = max(scheduler.now_us + client.link.delays.ack(client.log.rng), lane.acked_at_us)
-        scheduler.at(lane.acked_at_us, lambda: self._acked(lane, delivery))
+        scheduler.at(lane.acked_at_us, lambda: self._acked(lane))
 
-    def _acked(self, lane: _Lane, delivery: Delivery) -> None:
+    def _acked(self, lane: _Lane) -> None:
+        """One acknowledgement has arrived: the oldest, since a feed's come in the order of its records."""
         if not self._client.alive:
             return
         if self._client.hears(lane.topic):
-            self._deliver(delivery)
+            self._deliver(lane.acks.popleft())
         else:
-            lane.acks.append(delivery)
+            lane.unheard += 1
 
     def _deliver(self, delivery: Delivery) -> None:
         self._outstanding -= 1
