@@ -32,9 +32,9 @@ def kernel(
     return compile_query(physical(app.describe()), node, row_max_bytes=1000)
 
 
-def rows_of(on: DuckKernel, rows: list[tuple[Any, ...]]) -> pa.RecordBatch:
-    """Rows of the source, with their stimes at the end."""
-    schema = on.source_codec("s").schema
+def rows_of(on: DuckKernel, rows: list[tuple[Any, ...]], source: str = "s") -> pa.RecordBatch:
+    """Rows of a source, with their stimes at the end."""
+    schema = on.source_codec(source).schema
     columns = list(zip(*rows, strict=True))
     return pa.RecordBatch.from_arrays(
         [pa.array(list(c), f.type) for c, f in zip(columns, schema, strict=True)], schema=schema
@@ -99,8 +99,8 @@ def test_buckets_that_need_too_much_memory_together_run_in_smaller_groups_with_t
         small = [replace(o, memory_bytes=memory_bytes) if isinstance(o, JoinOperator) else o for o in on._operators]
         on._operators = tuple(small)
 
-    one = rows_for(on, "r", [("k", i) for i in range(100)])
-    many = {b: (rows_for(on, "l", [("k", "t" * 200, b * 100_000 + i) for i in range(20)]), None) for b in range(1, 21)}
+    one = rows_of(on, [("k", i) for i in range(100)], "r")
+    many = {b: (rows_of(on, [("k", "t" * 200, b * 100_000 + i) for i in range(20)], "l"), None) for b in range(1, 21)}
     buckets: dict[int, Any] = {0: (None, one), **many}
     _, whole = on.step(on.initial(), 0, 21, buckets)
     limit(2 << 20)
@@ -113,14 +113,6 @@ def test_buckets_that_need_too_much_memory_together_run_in_smaller_groups_with_t
     with pytest.raises(EngineOutOfMemory, match="at once"):
         on.step(on.initial(), 0, 21, buckets)
     on.close()
-
-
-def rows_for(on: DuckKernel, source: str, rows: list[tuple[Any, ...]]) -> pa.RecordBatch:
-    schema = on.source_codec(source).schema
-    columns = list(zip(*rows, strict=True))
-    return pa.RecordBatch.from_arrays(
-        [pa.array(list(c), f.type) for c, f in zip(columns, schema, strict=True)], schema=schema
-    )
 
 
 @given(st.lists(st.tuples(st.integers(0, 30), st.booleans()), min_size=1, max_size=10))
