@@ -14,6 +14,7 @@ from borealis_py.ingress.foreign_topic import LOOK_US, ForeignTopic
 from borealis_py.ingress.input_part import InputLimits, InputPart, part_for
 from borealis_py.ingress.input_writer import InputWriter
 from borealis_py.ingress.partition_queue import Gap, PartitionQueue
+from borealis_py.ingress.partition_start import NOT_BEGUN, PartitionStart
 from borealis_py.ingress.plan import IngressPlan
 from borealis_py.ingress.watermark import NEVER, Watermarks
 from borealis_py.log.base import NewRecord
@@ -63,6 +64,8 @@ class Copier:
         self._ahead_us = plan.targets[0].ahead_max_us
         self._due_us: int | None = None
         self._held = False
+        self._starts: dict[int, PartitionStart] = {}
+        """Of partitions that begin, and are not copied before all logs tell."""
 
     # Positions --------------------------------------------------------------------------------------------------------
 
@@ -76,8 +79,7 @@ class Copier:
     def _grow(self, new: Sequence[int], now_us: int) -> None:
         """Copy partitions that the topic did not have before, from their beginning."""
         for p in new:
-            for i in self._plan.fed_by(p):
-                self._writers[i].at[p] = 0
+            self._start(p, now_us)
             self._topic.open(p, 0, now_us)
             self._rule.open(p, 0)
         log.warning(
@@ -86,6 +88,15 @@ class Copier:
             partitions=new,
         )
         self._feed(self._topic.queues)
+
+    def _start(self, partition: int, now_us: int) -> None:
+        """A partition is copied from its beginning. An only input tells that with its first row, several do before."""
+        last, fed = self._writers[self._plan.refuser(partition)], self._plan.fed_by(partition)
+        if len(fed) == 1:
+            last.at[partition] = 0
+            return
+        others = [self._writers[i] for i in fed if self._writers[i] is not last]
+        self._starts[partition] = PartitionStart(partition, last, others, now_us)
 
     def _feed(self, partitions: Iterable[int]) -> None:
         for i, writer in enumerate(self._writers):
@@ -121,6 +132,7 @@ class Copier:
         if full:
             self._hold_up_nobody(p for p, queue in topic.queues.items() if now_us - queue.moved_us >= STALLED_US)
         else:
+            self._starts = {p: start for p, start in self._starts.items() if not start.turn(now_us)}
             topic.poll(now_us)
             self._copy(now_us)
         for i, writer in enumerate(self._writers):
@@ -222,6 +234,8 @@ class Copier:
 
     def _head(self, partition: int, now_us: int) -> Decoded | None:
         queue = self._topic.queues[partition]
+        if partition in self._starts:
+            return None
         while isinstance(head := queue.head(self._decoder), Gap):
             self._pass(queue, head, now_us)
         return head
@@ -234,26 +248,28 @@ class Copier:
         p, topic = queue.partition, self._plan.spec.topic
         if gap.end is None:
             self._counts.lost += gap.to - gap.at
+            for writer in (self._writers[i] for i in self._plan.fed_by(p)):
+                first = max(gap.at, writer.at.get(p, 0))  # it may have got further than another input
+                if first < gap.to:
+                    why = f"lost: {topic}[{p}], offsets {first} to {gap.to - 1}: retention deleted them unread"
+                    self._refuse(writer, p, gap.to, why, now_us)
+                writer.at[p] = max(gap.to, writer.at.get(p, 0))
         else:
             self._counts.made_again += 1
-            again = (
+            why = (
                 f"made again: {topic}[{p}] ends at {gap.end}, offset {gap.at} was next: the topic was deleted and "
                 "created again, and is copied from its beginning"
             )
-        for i in self._plan.fed_by(p):
-            writer, reason = self._writers[i], ""
-            first = max(gap.at, writer.at.get(p, 0))  # it may have got further than another input
-            if gap.end is None and first < gap.to:
-                reason = f"lost: {topic}[{p}], offsets {first} to {gap.to - 1}: retention deleted them unread"
-            elif gap.end is not None and i == self._plan.refuser(p):
-                reason = again
-            if reason:
-                log.error(reason)
-                self._counts.rejected += 1
-                writer.add(InputPart.gap(p, reason, gap.to, self._decoder.schema), now_us)
-            writer.at[p] = gap.to if gap.end is not None else max(gap.to, writer.at.get(p, 0))
+            self._refuse(self._writers[self._plan.refuser(p)], p, NOT_BEGUN, why, now_us)
+            self._start(p, now_us)
         queue.passed(gap)
         self._rule.open(p, gap.to)
+
+    def _refuse(self, writer: InputWriter, partition: int, after: int, reason: str, now_us: int) -> None:
+        """A dead letter for what is not there any more. Copying goes on at `after`."""
+        log.error(reason)
+        self._counts.rejected += 1
+        writer.add(InputPart.gap(partition, reason, after, self._decoder.schema), now_us)
 
     def _copy_some(self, partition: int, now_us: int) -> int:
         """Copy the first of a partition's records that may go now. Returns their number."""

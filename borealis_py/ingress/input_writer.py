@@ -53,6 +53,8 @@ class InputWriter:
         """Rows added, and records refused; of these, those that came late."""
         self.read_to = 0
         """Offset up to which the input's log was read without finding a newer claim."""
+        self.made = self.stored = 0
+        """Records made, and how many of them have been read back from the input's log."""
         self._target, self._codec, self._uid, self._epoch = target, codec, uid, epoch
         self._parts: list[InputPart] = []
         self._first_seq = last_seq + 1
@@ -110,6 +112,7 @@ class InputWriter:
         lowest = buckets.of(int(stimes.min())) if len(stimes) else buckets.closed_by(self.boundary - 1)
         self._out.append(NewRecord(self._target.feed, pack(header, payload), timestamp_ms=buckets.timestamp_ms(lowest)))
         self._first_seq, self._bytes, self._rows, self.sent_us = self.last_seq + 1, 0, 0, now_us
+        self.made += 1
 
     def drain(self) -> list[NewRecord]:
         """The records made since the last call, in order."""

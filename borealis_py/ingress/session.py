@@ -21,6 +21,7 @@ from borealis_py.ingress.decoder import TopicDecoder
 from borealis_py.ingress.foreign_topic import LOOK_US, ForeignTopic
 from borealis_py.ingress.input_writer import InputWriter
 from borealis_py.ingress.inputs import InputLogs
+from borealis_py.ingress.partition_start import NOT_BEGUN
 from borealis_py.ingress.plan import IngressPlan
 from borealis_py.log.base import EndsQuery, Log, Wake
 from borealis_py.log.foreign import ForeignLog
@@ -300,10 +301,11 @@ class IngressSession:
         return {p: offset for p, offset in known.items() if offset is not None}
 
     def _begin(self, now_us: int) -> None:
-        """Read each partition from where some input that it feeds has not got further."""
-        plan, topic = self._plan, self._topic
-        known = {p for writer in self._writers for p in writer.at}  # of a new one not all inputs' logs may tell yet
-        offsets = {p: min(self._writers[i].at.get(p, 0) for i in plan.fed_by(p)) for p in known}
+        """Read each partition from where some input that it feeds has not got further. One that has begun only in some
+        inputs' logs begins again, like one that is new (B54)."""
+        plan, topic, writers = self._plan, self._topic, self._writers
+        begun = {p for writer in writers for p in writer.at if writers[plan.refuser(p)].at.get(p, NOT_BEGUN) >= 0}
+        offsets = {p: min(writers[i].at.get(p, 0) for i in plan.fed_by(p)) for p in begun}
         self._copier = Copier(plan, topic, self._decoder, self._writers, self.counts, self._catch_up)
         self._copier.begin(offsets, now_us)
         self.state = IngressState.COPYING
@@ -311,7 +313,7 @@ class IngressSession:
 
     def _copy(self, now_us: int, new_ends: bool) -> None:
         assert self._copier is not None
-        for i, writer in enumerate(self._writers):
-            writer.read_to = self._inputs.owners[i].position
+        for writer, owner in zip(self._writers, self._inputs.owners, strict=True):
+            writer.read_to, writer.stored = owner.position, owner.stored
         for record in self._copier.turn(now_us, new_ends, self._inputs.full):
             self._inputs.append(record)

@@ -132,3 +132,26 @@ def test_an_owner_that_ends_soon_after_a_topic_has_grown_leaves_nothing_out(seed
         world.ingress("b")
         world.run(2)
         assert sorted(world.numbers()) == list(range(1, 31)), after_ms
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_an_owner_that_ends_soon_after_a_topic_was_made_again_leaves_nothing_out_of_inputs_that_share_it(
+    seed: int,
+) -> None:
+    for after_ms in range(0, 120, 2):
+        world = TopicWorld(partitions=1, seed=seed, by="shop", values=("berlin", "paris"), inputs=3)
+        first = world.copying("a")
+        old = [world.send(0, shop=("berlin", "paris", "rome")[n % 3]) for n in range(60)]
+        world.run(1)
+        world.admin.delete([TOPIC])
+        world.admin.create([TopicSpec(TOPIC, 1)])
+        new = [world.send(0, shop=("berlin", "paris", "rome")[n % 3]) for n in range(30)]
+        world.run(after_ms / 1_000)
+        first.kill()  # perhaps only some inputs' logs tell that it begins anew
+        world.run(0.1)
+        world.ingress("b")
+        world.run(2)
+        assert sorted(world.numbers()) == old + new, after_ms
+        letters = [reason for i in range(3) for reason, _ in world.copied(i).letters]
+        assert [reason.split(":")[0] for reason in letters] == ["made again"], after_ms
+        assert all(world.copied(i).at == {0: 30} for i in range(3))
