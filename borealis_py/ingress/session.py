@@ -253,6 +253,8 @@ class IngressSession:
         begin = self._first_offsets(now_us)
         if begin is None:
             return
+        for writer in self._writers:  # an owner before may have told some inputs where to begin: all begin there
+            begin = {p: writer.at.get(p, offset) for p, offset in begin.items()}
         told = True
         for i, writer in reversed(list(enumerate(self._writers))):
             own = {p: begin[p] for p in self._plan.feeders(i, begin)}
