@@ -29,8 +29,8 @@ STALLED_US = 1_000_000
 """A partition that has not moved for this long, although it has a backlog, holds up no other."""
 HELD_US = 20_000
 """How soon to look again whether what is held back may go on."""
-TURN_RECORDS = 10_000
-"""Records copied in one turn."""
+TURN_RECORDS, TURN_BYTES = 10_000, 4 << 20
+"""Records copied in one turn, and about how many bytes of them."""
 
 
 class Copier:
@@ -63,7 +63,7 @@ class Copier:
         self._buckets = plan.targets[0].buckets
         self._ahead_us = plan.targets[0].ahead_max_us
         self._due_us: int | None = None
-        self._held = False
+        self._held = self._full = False
         self._starts: dict[int, PartitionStart] = {}
         """Of partitions that begin, and are not copied before all logs tell."""
 
@@ -109,7 +109,7 @@ class Copier:
 
         Args:
             new_ends: the topic's ends have been told since the last turn.
-            full: too many records are in flight: copy nothing.
+            full: too much is in flight: write nothing, no boundaries either.
         """
         topic = self._topic
         new = [p for p in range(topic.partitions or 0) if p not in topic.queues]
@@ -125,16 +125,16 @@ class Copier:
         if silent != self.silent:
             self.silent = silent
             self._tell_silence()
-        self.more = False
+        self.more, self._full = False, full
         if silent:
             self._hold_up_nobody(topic.queues)
             return []
         if full:
             self._hold_up_nobody(p for p, queue in topic.queues.items() if now_us - queue.moved_us >= STALLED_US)
-        else:
-            self._starts = {p: start for p, start in self._starts.items() if not start.turn(now_us)}
-            topic.poll(now_us)
-            self._copy(now_us)
+            return []
+        self._starts = {p: start for p, start in self._starts.items() if not start.turn(now_us)}
+        topic.poll(now_us)
+        self._copy(now_us)
         for i, writer in enumerate(self._writers):
             self._flush(i, writer, now_us)
         return [record for writer in self._writers for record in writer.drain()]
@@ -147,13 +147,13 @@ class Copier:
     def next_wakeup(self, now_us: int) -> int:
         """When the next turn is due (µs) if nothing arrives before."""
         due = [self._topic.next_wakeup]
-        if not self.silent:
+        if not self.silent and not self._full:
             due += [writer.sent_us + IDLE_US for writer in self._writers]
         if self._topic.unanswered:
             due.append(now_us + LOOK_US)
         elif self._due_us is not None:
             due.append(self._due_us)
-        if self._held:
+        if self._held and not self._full:
             due.append(now_us + HELD_US)
         return min(due)
 
@@ -201,7 +201,8 @@ class Copier:
             self._settle(p, queue, now_us)
         while True:
             ready = [(self._front(p, head), p) for p in queues if p not in held and (head := self._head(p, now_us))]
-            if not ready or left <= 0:
+            enough = left <= 0 or sum(writer.waiting_bytes for writer in self._writers) >= TURN_BYTES
+            if not ready or enough:
                 break
             _, p = min(ready)
             done = self._copy_some(p, now_us)
@@ -210,7 +211,7 @@ class Copier:
                 self._settle(p, queues[p], now_us)
             else:
                 held.add(p)
-        self.more = self._topic.more or (left <= 0 and bool(ready))
+        self.more = self._topic.more or (enough and bool(ready))
         self._held = bool(held)
 
     def _settle(self, partition: int, queue: PartitionQueue, now_us: int) -> None:

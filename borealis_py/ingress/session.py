@@ -248,7 +248,7 @@ class IngressSession:
             return
         self._again_us = now_us + AGAIN_US
         for i, writer in enumerate(self._writers):
-            if now_us - writer.sent_us >= IDLE_US:
+            if now_us - writer.sent_us >= IDLE_US and not self._inputs.full:
                 self._tell(i, now_us)
         begin = self._first_offsets(now_us)
         if begin is None:
