@@ -16,6 +16,7 @@ from borealis_py.ingress.input_writer import InputWriter
 from borealis_py.ingress.partition_queue import Gap, PartitionQueue
 from borealis_py.ingress.partition_start import NOT_BEGUN, PartitionStart
 from borealis_py.ingress.plan import IngressPlan
+from borealis_py.ingress.silence import SILENT_US
 from borealis_py.ingress.watermark import NEVER, Watermarks
 from borealis_py.log.base import NewRecord
 
@@ -23,8 +24,6 @@ log = structlog.get_logger("borealis.ingress")
 
 IDLE_US = 500_000
 """Where nothing can be promised, an empty record this often says that its writer lives."""
-SILENT_US = 2_000_000
-"""An owner that has not learned the topic's ends for this long writes nothing, so that another takes over."""
 STALLED_US = 1_000_000
 """A partition that has not moved for this long, although it has a backlog, holds up no other."""
 HELD_US = 20_000
@@ -55,15 +54,13 @@ class Copier:
         """Partitions whose ends the broker did not tell when it was last asked."""
         self.more = False
         """Something can be copied at once."""
-        self.silent = False
-        """It has not learned the topic's ends for too long, and writes nothing."""
         self._plan, self._topic, self._decoder = plan, topic, decoder
         self._writers, self._counts, self._catch_up = writers, counts, catch_up
         self._rule = Watermarks(spec.lateness_us, spec.boundary == "data", spec.expect_us)
         self._buckets = plan.targets[0].buckets
         self._ahead_us = plan.targets[0].ahead_max_us
         self._due_us: int | None = None
-        self._held = self._full = False
+        self._held = self._mute = False
         self._starts: dict[int, PartitionStart] = {}
         """Of partitions that begin, and are not copied before all logs tell."""
 
@@ -104,11 +101,12 @@ class Copier:
 
     # A turn -----------------------------------------------------------------------------------------------------------
 
-    def turn(self, now_us: int, new_ends: bool, full: bool) -> list[NewRecord]:
+    def turn(self, now_us: int, new_ends: bool, silent: bool, full: bool) -> list[NewRecord]:
         """Copy what has come, and return the records to append.
 
         Args:
             new_ends: the topic's ends have been told since the last turn.
+            silent: another is to take over: write nothing.
             full: too much is in flight: write nothing, no boundaries either.
         """
         topic = self._topic
@@ -120,12 +118,7 @@ class Copier:
         if new_ends:
             self._told()
         self._ask(now_us)
-        since = topic.learned_us
-        silent = since is not None and now_us - since > SILENT_US
-        if silent != self.silent:
-            self.silent = silent
-            self._tell_silence()
-        self.more, self._full = False, full
+        self.more, self._mute = False, silent or full
         if silent:
             self._hold_up_nobody(topic.queues)
             return []
@@ -147,13 +140,13 @@ class Copier:
     def next_wakeup(self, now_us: int) -> int:
         """When the next turn is due (µs) if nothing arrives before."""
         due = [self._topic.next_wakeup]
-        if not self.silent and not self._full:
+        if not self._mute:
             due += [writer.sent_us + IDLE_US for writer in self._writers]
         if self._topic.unanswered:
             due.append(now_us + LOOK_US)
         elif self._due_us is not None:
             due.append(self._due_us)
-        if self._held and not self._full:
+        if self._held and not self._mute:
             due.append(now_us + HELD_US)
         return min(due)
 
@@ -183,13 +176,6 @@ class Copier:
         lag, width = self._plan.spec.lateness_us, self._buckets.width_us
         bucket_end_us = ((now_us - lag) // width + 1) * width + lag
         self._due_us = min(bucket_end_us, now_us + SILENT_US // 2)  # wide buckets are no silence
-
-    def _tell_silence(self) -> None:
-        name = self._plan.name
-        if self.silent:
-            log.warning(f"{name}: its ends could not be learned for {SILENT_US // 1_000_000} s: another may take over")
-        else:
-            log.info(f"{name}: its ends can be learned again")
 
     # Copying ----------------------------------------------------------------------------------------------------------
 

@@ -23,6 +23,7 @@ from borealis_py.ingress.input_writer import InputWriter
 from borealis_py.ingress.inputs import InputLogs
 from borealis_py.ingress.partition_start import NOT_BEGUN
 from borealis_py.ingress.plan import IngressPlan
+from borealis_py.ingress.silence import Silence
 from borealis_py.log.base import EndsQuery, Log, Wake
 from borealis_py.log.foreign import ForeignLog
 
@@ -78,6 +79,8 @@ class IngressSession:
         self._codecs = [ArrowSourceCodec(t.source, plan.columns, t.row_max_bytes) for t in plan.targets]
         self._writers: list[InputWriter] = []
         self._copier: Copier | None = None
+        self._silence: Silence | None = None
+        """Of an owner."""
         self._now_us = 0
         self._heard_us: int | None = None
         """When an owner was heard last, or this began to listen."""
@@ -100,7 +103,7 @@ class IngressSession:
     @property
     def silent(self) -> bool:
         """Whether this process owns the inputs, but cannot learn the topic's ends, and writes nothing."""
-        return self._copier is not None and self._copier.silent
+        return self._silence is not None and self._silence.silent
 
     @property
     def positions(self) -> Mapping[int, int]:
@@ -219,6 +222,7 @@ class IngressSession:
             self.state = IngressState.POSITIONING
             self.counts.taken_over += 1
             self._writers = [self._writer(i, now_us) for i in range(len(self._codecs))]
+            self._silence = Silence(self._plan.name, now_us)
 
     def _writer(self, index: int, now_us: int) -> InputWriter:
         owner = self._inputs.owners[index]
@@ -231,7 +235,7 @@ class IngressSession:
         log.warning(why, uid=self._uid)
         if self._copier is not None:
             self._copier.close()
-        self.state, self._copier, self._writers = IngressState.STANDBY, None, []
+        self.state, self._copier, self._silence, self._writers = IngressState.STANDBY, None, None, []
         self._inputs.step_down()
         self._heard_us, self._own_ends = self._now_us, None
 
@@ -247,8 +251,9 @@ class IngressSession:
         if now_us < self._again_us:
             return
         self._again_us = now_us + AGAIN_US
+        mute = self._must_be_silent(now_us) or self._inputs.full
         for i, writer in enumerate(self._writers):
-            if now_us - writer.sent_us >= IDLE_US and not self._inputs.full:
+            if now_us - writer.sent_us >= IDLE_US and not mute:
                 self._tell(i, now_us)
         begin = self._first_offsets(now_us)
         if begin is None:
@@ -266,6 +271,10 @@ class IngressSession:
             told = False
         if told:
             self._begin(now_us)
+
+    def _must_be_silent(self, now_us: int) -> bool:
+        assert self._silence is not None
+        return self._silence.look(self._topic.learned_us, now_us)
 
     def _tell(self, index: int, now_us: int) -> None:
         """Write a record that says how far its topic is copied, and that its owner lives."""
@@ -317,5 +326,5 @@ class IngressSession:
         assert self._copier is not None
         for writer, owner in zip(self._writers, self._inputs.owners, strict=True):
             writer.read_to, writer.stored = owner.position, owner.stored
-        for record in self._copier.turn(now_us, new_ends, self._inputs.full):
+        for record in self._copier.turn(now_us, new_ends, self._must_be_silent(now_us), self._inputs.full):
             self._inputs.append(record)

@@ -155,3 +155,38 @@ def test_an_owner_that_ends_soon_after_a_topic_was_made_again_leaves_nothing_out
         letters = [reason for i in range(3) for reason, _ in world.copied(i).letters]
         assert [reason.split(":")[0] for reason in letters] == ["made again"], after_ms
         assert all(world.copied(i).at == {0: 30} for i in range(3))
+
+
+def test_an_owner_keeps_its_inputs_while_the_topic_is_gone_unless_another_can_see_it_and_it_cannot() -> None:
+    for partitions in (0, 1):
+        world = TopicWorld(partitions=partitions)
+        first, second = world.copying("a"), world.ingress("b", 1)
+        if partitions:
+            world.admin.delete([TOPIC])
+        world.run(10)
+        assert (first.owner, second.owner) == (True, False)
+        world.memory.cut("a", [TOPIC])
+        world.run(5)
+        world.memory.heal("a")
+        world.run(5)
+        assert (first.owner, second.owner) == (False, True)
+        world.admin.create([TopicSpec(TOPIC, 1)])
+        world.send(0)
+        world.run(2)
+        assert world.numbers() == [1]
+
+
+def test_an_owner_that_cannot_find_out_where_to_begin_makes_way_for_one_that_can() -> None:
+    world = TopicWorld(partitions=2)
+    world.memory.depose_partition(Feed(TOPIC))
+    first = world.ingress("a")
+    world.run(1)
+    assert first.owner
+    second = world.ingress("b", 1)
+    world.memory.cut("a", [TOPIC])
+    world.memory.elect_partition(Feed(TOPIC))
+    world.run(5)
+    world.send(0)
+    world.run(0.2)
+    assert (first.owner, second.owner) == (False, True)
+    assert world.numbers() == [1]
