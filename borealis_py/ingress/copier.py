@@ -80,8 +80,8 @@ class Copier:
             self._topic.open(p, 0, now_us)
             self._rule.open(p, 0)
         log.warning(
-            f"{self._plan.name} has more partitions than before: they are copied from their beginning, by the inputs "
-            "that exist",
+            f"{self._plan.name} has partitions that were not there before: they are copied from their beginning, by the "
+            "inputs that exist",
             partitions=new,
         )
         self._feed(self._topic.queues)

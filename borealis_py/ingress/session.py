@@ -287,13 +287,11 @@ class IngressSession:
     def _first_offsets(self, now_us: int) -> Mapping[int, int] | None:
         """Where to begin to copy; None: not known yet. What is not committed at the latest end is copied once it is."""
         topic, spec = self._topic, self._plan.spec
-        if topic.partitions == 0:
-            if not self._absent:
-                self._absent = True
-                log.warning(f"{self._plan.name} does not exist: once it does, it is copied from its beginning")
-            return {}
-        if self._absent:
-            return dict.fromkeys(range(topic.partitions or 0), 0)
+        if topic.partitions == 0 and not self._absent:
+            self._absent = True
+            log.warning(f"{self._plan.name} does not exist: once it does, it is copied from its beginning")
+        if self._absent:  # any topic has a first partition; the others will be new
+            return dict.fromkeys(range(topic.partitions or 1), 0)
         known: Mapping[int, int | None] | None
         if spec.start == "earliest":
             known = topic.starts()

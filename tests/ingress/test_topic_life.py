@@ -190,3 +190,21 @@ def test_an_owner_that_cannot_find_out_where_to_begin_makes_way_for_one_that_can
     world.run(0.2)
     assert (first.owner, second.owner) == (False, True)
     assert world.numbers() == [1]
+
+
+@pytest.mark.parametrize("more", [{"inputs": 1}, {"inputs": 2}, {"by": "shop", "values": ("berlin",), "inputs": 2}])
+def test_a_topic_that_came_while_nobody_copied_is_copied_from_its_beginning_if_it_was_absent(
+    more: dict[str, object],
+) -> None:
+    world = TopicWorld(partitions=0, **more)
+    first = world.copying("a")
+    first.kill()
+    world.admin.create([TopicSpec(TOPIC, 2)])
+    for n in range(8):
+        world.send(n % 2, shop=("berlin", "rome")[n // 2 % 2])
+    world.ingress("b")
+    world.run(3)
+    assert sorted(world.numbers()) == list(range(1, 9))
+    for i in range(len(world.plan.targets)):
+        assert world.copied(i).letters == []
+        assert world.now - world.copied(i).boundary < 3 * W
