@@ -10,13 +10,14 @@ import structlog
 from borealis_py.ingress.catch_up import AHEAD_US, BacklogFronts
 from borealis_py.ingress.counts import IngressCounts
 from borealis_py.ingress.decoder import Decoded, Int64s, TopicDecoder
-from borealis_py.ingress.foreign_topic import LOOK_US, ForeignTopic
 from borealis_py.ingress.input_part import InputLimits, InputPart, part_for
 from borealis_py.ingress.input_writer import InputWriter
-from borealis_py.ingress.partition_queue import Gap, PartitionQueue
 from borealis_py.ingress.partition_start import NOT_BEGUN, PartitionStart
 from borealis_py.ingress.plan import IngressPlan
 from borealis_py.ingress.silence import SILENT_US
+from borealis_py.ingress.topic.foreign_topic import LOOK_US, ForeignTopic
+from borealis_py.ingress.topic.gone_partitions import GonePartitions
+from borealis_py.ingress.topic.partition_queue import Gap, PartitionQueue
 from borealis_py.ingress.watermark import NEVER, Watermarks
 from borealis_py.log.base import NewRecord
 
@@ -61,6 +62,7 @@ class Copier:
         self._ahead_us = plan.targets[0].ahead_max_us
         self._due_us: int | None = None
         self._held = self._mute = False
+        self._gone, self._given_up = GonePartitions(), frozenset[int]()
         self._starts: dict[int, PartitionStart] = {}
         """Of partitions that begin, and are not copied before all logs tell."""
 
@@ -80,8 +82,8 @@ class Copier:
             self._topic.open(p, 0, now_us)
             self._rule.open(p, 0)
         log.warning(
-            f"{self._plan.name} has partitions that were not there before: they are copied from their beginning, by the "
-            "inputs that exist",
+            f"{self._plan.name} has partitions that were not there before: they are copied from their beginning, by "
+            "the inputs that exist",
             partitions=new,
         )
         self._feed(self._topic.queues)
@@ -115,6 +117,7 @@ class Copier:
             self._grow(new, now_us)
         if topic.counted_us is not None:
             self._rule.counted(topic.counted_us)
+            self._give_up(self._gone.look(topic.queues, topic.partitions or 0, topic.counted_us))
         if new_ends:
             self._told()
         self._ask(now_us)
@@ -156,13 +159,25 @@ class Copier:
         for p, told in self._topic.ends.items():
             if told.written is not None and p in self._topic.queues:
                 self._rule.told(p, asked, told.written)
-        missing = tuple(p for p in self._topic.queues if self._told_of(p) is None)
+        missing = tuple(p for p in self._topic.queues if self._told_of(p) is None and p not in self._given_up)
         if missing != self.missing:
             self.missing = missing
             if missing:
                 log.warning(f"{self._plan.name}: partitions cannot be read: their inputs wait", partitions=missing)
             else:
                 log.info(f"{self._plan.name}: all partitions can be read again")
+
+    def _give_up(self, gone: frozenset[int]) -> None:
+        if gone == self._given_up:
+            return
+        if gone - self._given_up:
+            log.error(
+                f"{self._plan.name} has fewer partitions than before, so it was deleted and created again: no input "
+                "waits for those that are gone",
+                partitions=sorted(gone - self._given_up),
+            )
+        self._given_up = gone
+        self._rule.give_up(gone)
 
     def _told_of(self, partition: int) -> int | None:
         told = self._topic.ends.get(partition)

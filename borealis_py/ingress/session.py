@@ -18,12 +18,12 @@ from borealis_py.ingress.copied_input import CopiedInput
 from borealis_py.ingress.copier import IDLE_US, Copier
 from borealis_py.ingress.counts import IngressCounts
 from borealis_py.ingress.decoder import TopicDecoder
-from borealis_py.ingress.foreign_topic import LOOK_US, ForeignTopic
 from borealis_py.ingress.input_writer import InputWriter
 from borealis_py.ingress.inputs import InputLogs
 from borealis_py.ingress.partition_start import NOT_BEGUN
 from borealis_py.ingress.plan import IngressPlan
 from borealis_py.ingress.silence import Silence
+from borealis_py.ingress.topic.foreign_topic import LOOK_US, ForeignTopic
 from borealis_py.log.base import EndsQuery, Log, Wake
 from borealis_py.log.foreign import ForeignLog
 

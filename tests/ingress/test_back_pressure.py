@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from borealis_py.ingress.partition_queue import QUEUE_BYTES, PartitionQueue
 from borealis_py.ingress.session import IngressSession
+from borealis_py.ingress.topic.partition_queue import QUEUE_BYTES, PartitionQueue
 from borealis_py.log.base import Feed, NewRecord, Record
 from borealis_py.simulation.log.appender import MemoryAppender
 from tests.ingress.worlds import TopicWorld

@@ -208,3 +208,30 @@ def test_a_topic_that_came_while_nobody_copied_is_copied_from_its_beginning_if_i
     for i in range(len(world.plan.targets)):
         assert world.copied(i).letters == []
         assert world.now - world.copied(i).boundary < 3 * W
+
+
+@pytest.mark.parametrize("more", [{"by": "shop", "values": ("berlin",), "inputs": 2}, {"inputs": 2}])
+def test_a_topic_made_again_with_fewer_partitions_holds_up_no_input(more: dict[str, object]) -> None:
+    world = TopicWorld(partitions=3, **more)
+    world.copying()
+    for p in range(3):
+        world.send(p)
+        world.send(p)
+    world.run(1)
+    world.admin.delete([TOPIC])
+    world.admin.create([TopicSpec(TOPIC, 1)])
+    world.send(0)
+    world.run(9)
+    assert world.now - world.copied(1).boundary > 8_000_000  # a broker may not know of all partitions yet
+    world.run(9)
+    for i in range(2):
+        assert world.now - world.copied(i).boundary < 3 * W
+    world.memory.broker.grow(TOPIC, 3)
+    world.send(2)
+    world.run(8)
+    world.send(1)
+    world.send(2)
+    world.run(1)
+    assert sorted(world.numbers()) == list(range(1, 11))
+    letters = [reason for i in range(2) for reason, _ in world.copied(i).letters]
+    assert [reason.split(":")[0] for reason in letters] == ["made again"] * 3

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from borealis_py.ingress.partition_queue import Gap, PartitionQueue
+from borealis_py.ingress.topic.partition_queue import Gap, PartitionQueue
 from borealis_py.log.base import Feed, OffsetBeyond, OffsetGone, Wake
 from borealis_py.log.foreign import ForeignLog, PartitionsQuery, StartsQuery, Told, ToldQuery
 from sunion.model import FOREVER
