@@ -153,7 +153,7 @@ class _Compiler(StatementCompiler):
             return self._add(top, top.schema)
         if isinstance(op, OverOp):
             frames = OverCompiler(self, op, self._relations[op.input])
-            over = frames.build(self._materialised(frames.arguments()))
+            over = frames.build(self._materialised(frames.arguments(), partial=True))
             return self._add(over, over.schema)
         return self._window(op, self._relations[op.input])
 
@@ -161,10 +161,11 @@ class _Compiler(StatementCompiler):
         self._operators.append(operator)
         return Relation(len(self._operators) - 1, schema, schema)
 
-    def _materialised(self, relation: Relation) -> Relation:
+    def _materialised(self, relation: Relation, partial: bool = False) -> Relation:
+        """The relation as an operator's rows. `partial`: they have columns of ours beside a row, and may be larger."""
         if relation.chain is None:
             return relation
-        statement = self.statement(relation.select, relation.base, self.label)
+        statement = self.statement(relation.select, relation.base, self.label, partial)
         return self._add(StatementOperator(base_name(self.node), relation.slot, statement), relation.schema)
 
     def _keyed(self, relation: Relation, by: Sequence[str]) -> Relation:

@@ -58,7 +58,6 @@ def distinct_operator(c: StatementCompiler, op: DistinctOp, source: Relation) ->
     columns = pa.schema([*(source.schema.field(name) for name in op.by), source.schema.field(STIME)])
     return DistinctOperator(
         input=source.slot,
-        by=op.by,
         within_us=op.within_us,
         hash=hash_statement(c, source.schema, op.by, "distinct"),
         kept=KeptRows.of(columns, op.by, op.within_us, c.app.bucket_us),
