@@ -17,10 +17,11 @@ from borealis_py.engine.expressions import (
     parse,
     sql_of,
 )
-from borealis_py.engine.keyed.build import distinct_operator, join_operator
+from borealis_py.engine.keyed.build import distinct_operator, join_operator, lookup_operator, with_deletions
 from borealis_py.engine.keyed.distinct import DistinctOperator
 from borealis_py.engine.keyed.frames import OverCompiler
 from borealis_py.engine.keyed.join import JoinOperator
+from borealis_py.engine.keyed.lookup import LookupOperator
 from borealis_py.engine.keyed.over import OverOperator
 from borealis_py.engine.keyed.top import TopCompiler
 from borealis_py.engine.operators import (
@@ -41,6 +42,7 @@ from borealis_py.query.plan import (
     DistinctOp,
     FilterOp,
     JoinOp,
+    LookupOp,
     MapOp,
     MergeOp,
     Op,
@@ -65,6 +67,7 @@ Operator = (
     | JoinOperator
     | DistinctOperator
     | OverOperator
+    | LookupOperator
 )
 
 _INT = pa.int64()
@@ -145,6 +148,10 @@ class _Compiler(StatementCompiler):
             left, right = (self._materialised(self._relations[i]) for i in op.inputs)
             joined = join_operator(self, op, left, right)
             return self._add(joined, joined.schema)
+        if isinstance(op, LookupOp):
+            rows, table = self._relations[op.inputs[0]], with_deletions(self, op, self._relations[op.inputs[1]])
+            found = lookup_operator(self, op, self._materialised(rows), self._materialised(table, partial=True))
+            return self._add(found, found.schema)
         if isinstance(op, DistinctOp):
             rows = self._materialised(self._relations[op.input])
             return self._add(distinct_operator(self, op, rows), rows.schema)

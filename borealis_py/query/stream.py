@@ -19,6 +19,8 @@ from borealis_py.query.bykey import (
     join_range,
     joined_columns,
     key_columns,
+    lookup_keys,
+    table_key,
 )
 from borealis_py.query.errors import QueryError, unknown_column
 from borealis_py.query.names import STIME, WINDOW_END, WINDOW_START, check_columns
@@ -97,6 +99,45 @@ class Stream:
         low_us, high_us = join_range(within)
         op = {"op": "join", "on": keys, "low_us": low_us, "high_us": high_us, "how": check_how(how)}
         return Stream(self._app, joined_columns(keys, self.columns, right.columns), op, (self, right))
+
+    def lookup(self, table: Table, on: str | Sequence[str]) -> Stream:
+        """Each row with the table's columns, as the table was at the row's stime.
+
+        `priced = orders.lookup(prices, on="item")`, where `prices = app.table("prices", key="item", schema=...)`. A row
+        has this stream's columns, then the table's without its key: nulls where the table has no such row, or not yet,
+        or has deleted it. A change of the table counts from its own stime on, that instant included; of several at one
+        instant the last counts. Null matches nothing; NaN matches NaN. Rows keep their order and stime. The whole table
+        is in the state of each replica.
+
+        Args:
+            on: the table's key, whose columns this stream has too, of the same types.
+
+        Raises:
+            QueryError: other columns than the table's key, columns of one name on both sides, or a table of another
+                app.
+        """
+        if not isinstance(table, Table):
+            made = 'stream.table(key="item")' if isinstance(table, Stream) else 'app.table("prices", key="item", ...)'
+            raise QueryError(f"lookup() needs a table, got {type(table).__name__}; make one with {made}")
+        right = self._app._own(table._stream, "lookup()")
+        keys = lookup_keys(on, self.columns, table.key)
+        op = {"op": "lookup", "on": keys, "deleted": table._deleted}
+        return Stream(self._app, joined_columns(keys, self.columns, right.columns, "lookup"), op, (self, right))
+
+    def table(self, key: str | Sequence[str], deleted: str | None = None) -> Table:
+        """This stream as a table for `lookup`: each row replaces the one before it that has the same key.
+
+        `app.topic("prices", ..., start="earliest").map(item="item", price="price", op="op").table("item", "op = 'd'")`.
+
+        Args:
+            key: the columns that name a row of the table.
+            deleted: SQL condition over the columns; a row for which it is true deletes its key: "op = 'd'", "gone" (a
+                bool column), "price IS NULL".
+
+        Raises:
+            QueryError: an unknown column, or none beside the key.
+        """
+        return Table(self, table_key(key, self.columns), deleted)
 
     def distinct(self, *columns: str, within: str) -> Stream:
         """The rows before which, for `within`, no row with the same values of these columns came.
@@ -284,6 +325,20 @@ class Framed:
             "columns": tuple(columns.items()),
         }  # fmt: skip
         return Stream(self._stream._app, tuple(columns), op, (self._stream,))
+
+
+class Table:
+    """A stream read as a table: the last row of each key. It is not a stream itself: `Stream.lookup` reads it.
+
+    `key`: the columns that name a row.
+    """
+
+    def __init__(self, stream: Stream, key: tuple[str, ...], deleted: str | None) -> None:
+        if deleted is not None:
+            check_text(deleted, "table", stream)
+        self.key = key
+        self._stream = stream
+        self._deleted = deleted
 
 
 def check_text(expression: object, where: str, stream: Stream) -> None:

@@ -1,4 +1,4 @@
-"""Compiles a plan's joins and distincts to their operators: keys checked, columns of the result, how long rows are
+"""Compiles a plan's joins, lookups and distincts to their operators: keys checked, columns of the result, how rows are
 kept.
 """
 
@@ -9,27 +9,22 @@ from collections.abc import Sequence
 import pyarrow as pa
 
 from borealis_py.engine.duck import Statement
+from borealis_py.engine.expressions import ExpressionPlace, parse, sql_of
 from borealis_py.engine.keyed.distinct import DistinctOperator
 from borealis_py.engine.keyed.join import JoinOperator
 from borealis_py.engine.keyed.kept_rows import KeptRows
-from borealis_py.engine.statements import Relation, StatementCompiler, q
+from borealis_py.engine.keyed.kept_table import DELETED, KeptTable
+from borealis_py.engine.keyed.lookup import LookupOperator
+from borealis_py.engine.statements import Relation, Sql, StatementCompiler, q
 from borealis_py.query.errors import QueryError
 from borealis_py.query.names import STIME, base_name
-from borealis_py.query.plan import DistinctOp, JoinOp
+from borealis_py.query.plan import DistinctOp, JoinOp, LookupOp
 from borealis_py.types.arrow import type_of
 
 
 def join_operator(c: StatementCompiler, op: JoinOp, left: Relation, right: Relation) -> JoinOperator:
     """The operator of a join of these relations, which are operators' rows. Raises QueryError."""
-    spelled = {name.lower(): name for name in right.schema.names}
-    other_on = tuple(spelled[name.lower()] for name in op.on)
-    for ours, theirs in zip(op.on, other_on, strict=True):
-        one, other = left.schema.field(ours).type, right.schema.field(theirs).type
-        if one != other:
-            raise QueryError(
-                f"join of {c.label}: column {ours!r} is {one} in one stream and {other} in the other; make them alike "
-                "with map()"
-            )
+    other_on = _other_keys(c, op, left, right)
     rest = [field for field in right.schema if field.name not in (*other_on, STIME)]
     ours_and_theirs = [*left.schema.remove(len(left.schema) - 1), *rest]
     schema = pa.schema([*ours_and_theirs, pa.field(STIME, pa.int64())])
@@ -51,6 +46,56 @@ def join_operator(c: StatementCompiler, op: JoinOp, left: Relation, right: Relat
         row_max_bytes=c.row_max_bytes,
         memory_bytes=c.memory_bytes,
     )
+
+
+def lookup_operator(c: StatementCompiler, op: LookupOp, left: Relation, changes: Relation) -> LookupOperator:
+    """The operator of a lookup by these rows, which are operators' rows: the second one's as `with_deletions` gives
+    them. Raises QueryError."""
+    by = _other_keys(c, op, left, changes)
+    columns = pa.schema([field for field in changes.schema if field.name not in (DELETED, STIME)])
+    rest = [field for field in columns if field.name not in by]
+    return LookupOperator(
+        node=base_name(c.node),
+        inputs=(left.slot, changes.slot),
+        on=op.on,
+        hash=hash_statement(c, left.schema, op.on, "lookup"),
+        kept=KeptTable.of(columns, by, c.app.bucket_us),
+        schema=pa.schema([*left.schema.remove(len(left.schema) - 1), *rest, pa.field(STIME, pa.int64())]),
+        row_max_bytes=c.row_max_bytes,
+        memory_bytes=c.memory_bytes,
+    )
+
+
+def with_deletions(c: StatementCompiler, op: LookupOp, source: Relation) -> Relation:
+    """The changes of a table, with whether each deletes its key. Raises QueryError."""
+    deletes = "false"
+    if op.deleted is not None:
+        place = ExpressionPlace(c.label, "deleted of table()", tuple(n for n in source.columns if n != STIME))
+        expression = parse(op.deleted, place, aggregate=False)
+        kind = c.type_of(source, sql_of(expression), expression)
+        if kind != "BOOLEAN":
+            raise expression.error(f"a condition must be true or false, this is {kind}")
+        deletes = sql_of(c.guarded(source, expression))
+        c.probe(source, deletes, expression)
+    added = f"coalesce({deletes}, false) AS {DELETED}"
+    chain: Sql = lambda feed: f"SELECT *, {added} FROM ({source.select(feed)})"  # noqa: E731
+    schema = source.schema.append(pa.field(DELETED, pa.bool_()))
+    return Relation(source.slot, source.base, schema, chain)
+
+
+def _other_keys(c: StatementCompiler, op: JoinOp | LookupOp, left: Relation, right: Relation) -> tuple[str, ...]:
+    """The columns `on`, as the right side spells them. Raises QueryError where the types differ."""
+    spelled = {name.lower(): name for name in right.schema.names}
+    other_on = tuple(spelled[name.lower()] for name in op.on)
+    for ours, theirs in zip(op.on, other_on, strict=True):
+        one, other = left.schema.field(ours).type, right.schema.field(theirs).type
+        if one != other:
+            there = "the other" if isinstance(op, JoinOp) else "the table"
+            raise QueryError(
+                f"{op.op} of {c.label}: column {ours!r} is {one} in one stream and {other} in {there}; make them alike "
+                "with map()"
+            )
+    return other_on
 
 
 def distinct_operator(c: StatementCompiler, op: DistinctOp, source: Relation) -> DistinctOperator:

@@ -43,7 +43,8 @@ class KeepingOperator(ABC):
 
 @dataclass(frozen=True)
 class NewRows:
-    """The `rows` of a slice, their keys and hashes, and all that is kept, these included."""
+    """The `rows` of a slice, the columns of their `keys` and the `hashes` of these, and all that is `kept`, these
+    included."""
 
     rows: pa.RecordBatch
     keys: Sequence[pa.Array]
