@@ -17,11 +17,17 @@ from borealis_py.engine.expressions import (
     parse,
     sql_of,
 )
-from borealis_py.engine.keyed.build import distinct_operator, join_operator, lookup_operator, with_deletions
+from borealis_py.engine.keyed.build import (
+    distinct_operator,
+    file_lookup_operator,
+    join_operator,
+    lookup_operator,
+    with_deletions,
+)
 from borealis_py.engine.keyed.distinct import DistinctOperator
 from borealis_py.engine.keyed.frames import OverCompiler
 from borealis_py.engine.keyed.join import JoinOperator
-from borealis_py.engine.keyed.lookup import LookupOperator
+from borealis_py.engine.keyed.lookup import FileLookupOperator, LookupOperator
 from borealis_py.engine.keyed.over import OverOperator
 from borealis_py.engine.keyed.top import TopCompiler
 from borealis_py.engine.operators import (
@@ -40,6 +46,7 @@ from borealis_py.query.names import STIME, base_name
 from borealis_py.query.plan import (
     CutOp,
     DistinctOp,
+    FileLookupOp,
     FilterOp,
     JoinOp,
     LookupOp,
@@ -68,6 +75,7 @@ Operator = (
     | DistinctOperator
     | OverOperator
     | LookupOperator
+    | FileLookupOperator
 )
 
 _INT = pa.int64()
@@ -151,7 +159,10 @@ class _Compiler(StatementCompiler):
         if isinstance(op, LookupOp):
             rows, table = self._relations[op.inputs[0]], with_deletions(self, op, self._relations[op.inputs[1]])
             found = lookup_operator(self, op, self._materialised(rows), self._materialised(table, partial=True))
-            return self._add(found, found.schema)
+            return self._add(found, found.found.schema)
+        if isinstance(op, FileLookupOp):
+            beside = file_lookup_operator(self, op, self._materialised(self._relations[op.input]))
+            return self._add(beside, beside.found.schema)
         if isinstance(op, DistinctOp):
             rows = self._materialised(self._relations[op.input])
             return self._add(distinct_operator(self, op, rows), rows.schema)

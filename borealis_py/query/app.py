@@ -15,6 +15,7 @@ from borealis_py.query.names import check_no_collision, check_schema, check_stre
 from borealis_py.query.partitions import check_keys, checked, checked_count
 from borealis_py.query.plan import (
     DistinctOp,
+    FileLookupOp,
     FilterOp,
     JoinOp,
     LookupOp,
@@ -30,6 +31,7 @@ from borealis_py.query.plan import (
 from borealis_py.query.schemas import columns_of
 from borealis_py.query.spec import AppSpec, NodeSpec, Partitioning, PolicyName, QuerySpec
 from borealis_py.query.stream import Framed, Stream, Table, Windowed
+from borealis_py.query.tables import file_table
 from borealis_py.query.units import parse_duration
 
 
@@ -148,6 +150,7 @@ class App:
         stime_unit: StimeUnit = "us",
         lateness: str = "2s",
         partitions: int | None = None,
+        file: str | None = None,
     ) -> Table:
         """A table for `Stream.lookup`, made of a stream of changes: each row replaces the earlier one of its key.
 
@@ -162,13 +165,17 @@ class App:
                 bool column), "price IS NULL".
             topic: the full name of a Kafka topic with the changes as JSON, which other programs write; None: publishers
                 of ours do. A record without a value is a dead letter, as it has no columns.
-            stime, stime_unit, lateness: as for `topic`. Its other arguments: `app.topic(..., start="earliest")
-                .table(key)`.
+            stime, stime_unit, lateness: as for `topic`, which has more arguments: `app.topic(...).table(key)`.
             partitions: of the source, or of the topic: as for `source` and `topic`.
+            file: of a table that does not change: a path, relative to the working directory, to "x.csv" (with a line of
+                names), "x.jsonl" (an object each line) or "x.parquet"; one row for each key. It must lie at the same
+                path on all machines; its SHA-256 is part of the query. No source is made, and `name` is for messages.
 
         Raises:
             QueryError: a name that is taken or invalid, an unknown column, or none beside the key.
         """
+        if file is not None:
+            return file_table(name, key, schema, file, (deleted, topic, stime, partitions))
         if topic is None:
             if stime is not None:
                 raise QueryError(f"table {name!r}: stime= names a column of a topic; publishers give each row its time")
@@ -313,6 +320,7 @@ class App:
 _OPS: dict[str, type[Op]] = {
     "source": SourceOp, "filter": FilterOp, "map": MapOp, "union": UnionOp, "window": WindowOp, "join": JoinOp,
     "distinct": DistinctOp, "top": TopOp, "over": OverOp, "lookup": LookupOp,
+    "file_lookup": FileLookupOp,
 }  # fmt: skip
 
 

@@ -9,7 +9,6 @@ partitions (`MergeOp`).
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import TypeVar
 
 from borealis_py.query.errors import QueryError, unknown_column
 from borealis_py.query.names import STIME, part_name
@@ -29,11 +28,9 @@ from borealis_py.query.plan import (
     WindowOp,
     moved,
 )
-from borealis_py.query.spec import AppSpec, NodeSpec, Partitioning, QuerySpec
+from borealis_py.query.spec import AppSpec, N, Partitioning
 
 PARTITIONS_MAX = 64
-
-N = TypeVar("N", NodeSpec, QuerySpec)
 
 
 def checked(count: object, by: object, result: Sequence[str], where: str) -> Partitioning | None:

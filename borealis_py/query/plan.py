@@ -175,6 +175,26 @@ class LookupOp(Value):
     deleted: str | None = None
 
 
+class TableFile(Value):
+    """A file with the rows of a table. `path`: the same on every machine. `format`: of its content. `columns`: (name,
+    type) each. `sha256`: of its content, in hex; empty: it has not been read yet."""
+
+    path: str
+    format: Literal["csv", "json", "parquet"]
+    columns: tuple[tuple[str, str], ...]
+    sha256: str = ""
+
+
+class FileLookupOp(Value):
+    """Each row of operator `input`, with the columns of the row of `file` that agrees with it in the columns `on`, or
+    nulls. `op`: as in `SourceOp`."""
+
+    op: Literal["file_lookup"] = "file_lookup"
+    input: int
+    on: tuple[str, ...] = Field(min_length=1)
+    file: TableFile
+
+
 Op = Annotated[
     SourceOp
     | FilterOp
@@ -188,7 +208,8 @@ Op = Annotated[
     | DistinctOp
     | TopOp
     | OverOp
-    | LookupOp,
+    | LookupOp
+    | FileLookupOp,
     Field(discriminator="op"),
 ]
 Plan = tuple[Op, ...]
@@ -207,7 +228,7 @@ def columns_of(op: Op) -> tuple[str, ...]:
         return tuple(name for name, _ in op.columns)
     if isinstance(op, WindowOp):
         return (*op.keys, *(name for name, _ in op.aggregates))
-    if isinstance(op, JoinOp | LookupOp):
+    if isinstance(op, JoinOp | LookupOp | FileLookupOp):
         return op.on
     if isinstance(op, TopOp):
         return op.keys

@@ -25,6 +25,7 @@ from borealis_py.query.bykey import (
 from borealis_py.query.errors import QueryError, unknown_column
 from borealis_py.query.names import STIME, WINDOW_END, WINDOW_START, check_columns
 from borealis_py.query.partitions import checked
+from borealis_py.query.plan import TableFile
 from borealis_py.query.spec import Partitioning
 from borealis_py.query.units import format_duration, parse_duration
 
@@ -107,7 +108,7 @@ class Stream:
         has this stream's columns, then the table's without its key: nulls where the table has no such row, or not yet,
         or has deleted it. A change of the table counts from its own stime on, that instant included; of several at one
         instant the last counts. Null matches nothing; NaN matches NaN. Rows keep their order and stime. The whole table
-        is in the state of each replica.
+        is in the state of each replica; one from a file is in its memory.
 
         Args:
             on: the table's key, whose columns this stream has too, of the same types.
@@ -119,10 +120,12 @@ class Stream:
         if not isinstance(table, Table):
             made = 'stream.table(key="item")' if isinstance(table, Stream) else 'app.table("prices", key="item", ...)'
             raise QueryError(f"lookup() needs a table, got {type(table).__name__}; make one with {made}")
-        right = self._app._own(table._stream, "lookup()")
         keys = lookup_keys(on, self.columns, table.key)
-        op = {"op": "lookup", "on": keys, "deleted": table._deleted}
-        return Stream(self._app, joined_columns(keys, self.columns, right.columns, "lookup"), op, (self, right))
+        columns = joined_columns(keys, self.columns, table.columns, "lookup")
+        if isinstance(table._rows, Stream):
+            changes = self._app._own(table._rows, "lookup()")
+            return Stream(self._app, columns, {"op": "lookup", "on": keys, "deleted": table._deleted}, (self, changes))
+        return Stream(self._app, columns, {"op": "file_lookup", "on": keys, "file": table._rows}, (self,))
 
     def table(self, key: str | Sequence[str], deleted: str | None = None) -> Table:
         """This stream as a table for `lookup`: each row replaces the one before it that has the same key.
@@ -137,7 +140,9 @@ class Stream:
         Raises:
             QueryError: an unknown column, or none beside the key.
         """
-        return Table(self, table_key(key, self.columns), deleted)
+        if deleted is not None:
+            check_text(deleted, "table", self)
+        return Table(self, self.columns, table_key(key, self.columns), deleted)
 
     def distinct(self, *columns: str, within: str) -> Stream:
         """The rows before which, for `within`, no row with the same values of these columns came.
@@ -328,16 +333,17 @@ class Framed:
 
 
 class Table:
-    """A stream read as a table: the last row of each key. It is not a stream itself: `Stream.lookup` reads it.
+    """A stream or a file read as a table: one row for each key. It is no stream itself: `Stream.lookup` reads it.
 
-    `key`: the columns that name a row.
+    `columns`: all that a row has. `key`: those that name a row.
     """
 
-    def __init__(self, stream: Stream, key: tuple[str, ...], deleted: str | None) -> None:
-        if deleted is not None:
-            check_text(deleted, "table", stream)
+    def __init__(
+        self, rows: Stream | TableFile, columns: tuple[str, ...], key: tuple[str, ...], deleted: str | None = None
+    ) -> None:
+        self.columns = columns
         self.key = key
-        self._stream = stream
+        self._rows = rows
         self._deleted = deleted
 
 

@@ -64,6 +64,10 @@ class KeptTable:
         order = np.argsort(hashes, kind="stable")
         return TableChanges(self._block(rows, hashes, order), rows.column(STIME).to_numpy()[order])
 
+    def whole(self, rows: pa.RecordBatch, hashes: np.ndarray) -> pa.RecordBatch:
+        """A table as one block: of each key the last row."""
+        return self._lasts([self._block(rows, hashes, np.arange(rows.num_rows))])
+
     def added(
         self, blocks: Sequence[Partial], rows: pa.RecordBatch | None, hashes: np.ndarray, end: int
     ) -> tuple[Partial, ...]:

@@ -19,7 +19,7 @@ from borealis_py.engine.classes import OperatorClass
 from borealis_py.engine.duck import Statement
 from borealis_py.engine.keyed.keeping import KeepingOperator, check_memory
 from borealis_py.engine.keyed.kept_rows import Found, hashed, sizes, sizes_at, taken, usable
-from borealis_py.engine.keyed.kept_table import KeptTable
+from borealis_py.engine.keyed.kept_table import KeptTable, TableChanges
 from borealis_py.engine.operators import NodeOutputs, Partial, Rows, Slice, dead_letter_values, readable
 from borealis_py.query.names import STIME
 from sunion.model import Reject
@@ -29,17 +29,15 @@ EVER = 2**62
 
 
 @dataclass(frozen=True)
-class LookupOperator(KeepingOperator):
-    """Each row of the first of `inputs`, with the columns of the table whose changes are the second one's rows.
+class FoundRows:
+    """Puts what a table has beside rows.
 
     `node`: named as the source of its dead letters. `on`: the key's columns, as the rows spell them. `hash`: hashes
     keys. `kept`: how the table is kept. `schema`: of the result. `row_max_bytes`: the largest row. `memory_bytes`: the
     limit of what a slice's results may take.
     """
 
-    operator_class: ClassVar = OperatorClass.DETERMINISTIC
     node: str
-    inputs: tuple[int, int]
     on: tuple[str, ...]
     hash: Statement
     kept: KeptTable
@@ -47,29 +45,18 @@ class LookupOperator(KeepingOperator):
     row_max_bytes: int
     memory_bytes: int
 
-    @property
-    def lookback(self) -> int:
-        return EVER
-
-    @property
-    def state_schemas(self) -> tuple[pa.Schema, ...]:
-        return (self.kept.schema,)
-
-    def run(
-        self, part: Slice, slots: NodeOutputs, state: Sequence[Sequence[Partial]]
-    ) -> tuple[Rows, tuple[tuple[Partial, ...], ...]]:
-        rows, changed = slots[self.inputs[0]], usable(slots[self.inputs[1]], self.kept.by)
-        hashes = np.zeros(0, dtype=np.int64)
-        if changed is not None:
-            hashes = hashed(self.hash, [changed.column(name) for name in self.kept.by])
-        after = (self.kept.added(state[0], changed, hashes, part.end),)
-        if rows is None:
-            return None, after
+    def beside(
+        self, part: Slice, rows: pa.RecordBatch, blocks: Sequence[Partial], changes: TableChanges | None = None
+    ) -> Rows:
+        """Each row with what the table has for it. `blocks`: the table before the slice. `changes`: those in it."""
         keys = [rows.column(name) for name in self.on]
-        changes = None if changed is None else self.kept.changes(changed, hashes)
-        blocks = state[0] if changes is None else (*state[0], (part.first, changes.block))
-        found = self.kept.find(state[0], changes, hashed(self.hash, keys), keys, rows.column(STIME).to_numpy())
-        return self._result(part, rows, blocks, found), after
+        found = self.kept.find(blocks, changes, hashed(self.hash, keys), keys, rows.column(STIME).to_numpy())
+        blocks = blocks if changes is None else (*blocks, (part.first, changes.block))
+        return self._result(part, rows, blocks, found)
+
+    def hashes(self, changed: pa.RecordBatch) -> np.ndarray:
+        """Of rows of the table."""
+        return hashed(self.hash, [changed.column(name) for name in self.kept.by])
 
     def _result(self, part: Slice, rows: pa.RecordBatch, blocks: Sequence[Partial], found: Found) -> Rows:
         """The rows with what was found, or nulls, without those that are larger than a row may be."""
@@ -113,3 +100,51 @@ class LookupOperator(KeepingOperator):
             )
             values = msgspec.json.encode(dead_letter_values(rows, row))
             part.refuse(stime // part.width_us, Reject(self.node, -1, reason, values))
+
+
+@dataclass(frozen=True)
+class LookupOperator(KeepingOperator):
+    """Each row of the first of `inputs`, with the columns of the table whose changes are the second one's rows, by
+    `found`."""
+
+    operator_class: ClassVar = OperatorClass.DETERMINISTIC
+    inputs: tuple[int, int]
+    found: FoundRows
+
+    @property
+    def lookback(self) -> int:
+        return EVER
+
+    @property
+    def state_schemas(self) -> tuple[pa.Schema, ...]:
+        return (self.found.kept.schema,)
+
+    def run(
+        self, part: Slice, slots: NodeOutputs, state: Sequence[Sequence[Partial]]
+    ) -> tuple[Rows, tuple[tuple[Partial, ...], ...]]:
+        kept = self.found.kept
+        rows, changed = slots[self.inputs[0]], usable(slots[self.inputs[1]], kept.by)
+        hashes = np.zeros(0, dtype=np.int64) if changed is None else self.found.hashes(changed)
+        after = (kept.added(state[0], changed, hashes, part.end),)
+        if rows is None:
+            return None, after
+        changes = None if changed is None else kept.changes(changed, hashes)
+        return self.found.beside(part, rows, state[0], changes), after
+
+
+@dataclass(frozen=True)
+class FileLookupOperator:
+    """Each row of operator `input`, with the columns of a table that never changes (`block`), by `found`."""
+
+    operator_class: ClassVar = OperatorClass.REPEATABLE
+    input: int
+    found: FoundRows
+    block: pa.RecordBatch
+
+    @property
+    def inputs(self) -> tuple[int, ...]:
+        return (self.input,)
+
+    def run(self, part: Slice, slots: NodeOutputs) -> Rows:
+        rows = slots[self.input]
+        return None if rows is None else self.found.beside(part, rows, ((0, self.block),))
