@@ -212,7 +212,8 @@ def small() -> Iterator[DuckKernel]:
     """A kernel whose lookup has room for four wide rows."""
     with worlds.kernel(looking(("i",), deleted=None)) as on:
         on._operators = tuple(
-            replace(o, memory_bytes=5_000) if isinstance(o, LookupOperator) else o for o in on._operators
+            replace(o, found=replace(o.found, memory_bytes=5_000)) if isinstance(o, LookupOperator) else o
+            for o in on._operators
         )
         yield on
 
