@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from borealis_py.engine.rows import row_sizes
-from borealis_py.ingress.formats import RecordFormat
+from borealis_py.ingress.formats.base import RecordFormat
 from borealis_py.log.base import Record
 from borealis_py.query.ingress_spec import StimeUnit
 
@@ -96,7 +96,8 @@ class TopicDecoder:
         found: list[tuple[int, str]] = []
         if None in values:
             there = [i for i, value in enumerate(values) if value is not None]
-            found = [(i, "no value: a tombstone is no row") for i, value in enumerate(values) if value is None]
+            none = self._form.tombstone
+            found = [(i, none) for i, value in enumerate(values) if none and value is None]
             rows, some, bad = self._form.rows([value for value in values if value is not None])
             at = np.asarray(there, np.int64)[np.asarray(some, np.int64)]
             found += [(there[i], f"malformed: {reason}") for i, reason in bad]

@@ -5,9 +5,23 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from borealis_py.ingress.decoder import TopicDecoder
-from borealis_py.ingress.formats import JsonFormat
+from borealis_py.ingress.formats.base import RecordFormat
+from borealis_py.ingress.formats.delimited import CsvFormat
+from borealis_py.ingress.formats.json_objects import JsonFormat
+from borealis_py.ingress.formats.plain_text import TextFormat
 from borealis_py.ingress.heartbeat import RowCondition
 from borealis_py.query.ingress_spec import IngressSpec
+
+
+def format_for(spec: IngressSpec, columns: Mapping[str, str]) -> RecordFormat:
+    """Reads the records of a topic. `columns`: of its rows, with their types."""
+    match spec.format:
+        case "json":
+            return JsonFormat(columns)
+        case "csv":
+            return CsvFormat(columns, spec.fields or tuple(columns), spec.delimiter)
+        case "text":
+            return TextFormat(columns)
 
 
 def decoder_for(
@@ -27,4 +41,4 @@ def decoder_for(
         if spec.heartbeat is None
         else RowCondition(columns, spec.heartbeat, f"topic {source!r}", memory_bytes=memory_bytes)
     )
-    return TopicDecoder(JsonFormat(columns), spec.stime, spec.stime_unit, row_max_bytes, is_heartbeat)
+    return TopicDecoder(format_for(spec, columns), spec.stime, spec.stime_unit, row_max_bytes, is_heartbeat)

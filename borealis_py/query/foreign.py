@@ -18,9 +18,10 @@ from borealis_py.query.ingress_spec import (
     StartName,
     StimeUnit,
 )
+from borealis_py.query.layout import layout_of
 from borealis_py.query.units import parse_duration
 
-PLANNED_FORMATS = ("csv", "avro", "protobuf", "json-schema", "debezium", "text")
+PLANNED_FORMATS = ("avro", "protobuf", "json-schema", "debezium")
 """Formats that people ask for, which an ingress cannot read."""
 STIME_TYPES = ("int64", "timestamp")
 """Column types that hold a time."""
@@ -38,6 +39,8 @@ def ingress_of(
     *,
     topic: str,
     format: FormatName,
+    fields: Sequence[str] | None,
+    delimiter: str | None,
     stime: str | None,
     stime_unit: StimeUnit,
     lateness: str,
@@ -67,6 +70,7 @@ def ingress_of(
     if cluster is not None and not (isinstance(cluster, str) and _CLUSTER.fullmatch(cluster)):
         raise QueryError(f"{where}: cluster={cluster!r}; give a name that stands under `clusters:` in borealis.yaml")
     _check_format(format, where)
+    layout = layout_of(format, schema, where, fields, delimiter)
     _check_stime(stime, stime_unit, schema, where)
     _choose(boundary, BOUNDARIES, "boundary", where)
     _choose(start, STARTS, "start", where)
@@ -83,6 +87,7 @@ def ingress_of(
         topic=topic,
         cluster=cluster,
         format=format,
+        **layout,
         stime=stime,
         stime_unit=stime_unit,
         lateness_us=parse_duration(lateness, f"lateness of {where}", zero=True),

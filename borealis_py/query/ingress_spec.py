@@ -19,7 +19,7 @@ INPUTS_MAX = 64
 INGRESSES = 2
 """Ingresses of an app that reads foreign topics: one copies a topic, the other stands by."""
 
-FormatName = Literal["json"]
+FormatName = Literal["json", "csv", "text"]
 StimeUnit = Literal["s", "ms", "us", "ns"]
 BoundaryName = Literal["clock", "data"]
 StartName = Literal["latest", "earliest"]
@@ -34,6 +34,8 @@ class IngressSpec(Value):
 
     `topic`: its full name in Kafka. `cluster`: the name of its cluster in `clusters:` of borealis.yaml; None: the app's
     own. `format`: of its records. The source's schema is in `AppSpec.sources`.
+
+    `fields`: of csv, what the values of a line are, in order; empty: the columns. `delimiter`: of csv, between values.
 
     `stime`: the column with a row's time; None: the record's Kafka timestamp. `stime_unit`: what a number in that
     column counts since 1970.
@@ -52,6 +54,8 @@ class IngressSpec(Value):
     topic: str
     cluster: str | None = None
     format: FormatName = "json"
+    fields: tuple[str, ...] = ()
+    delimiter: str = ","
     stime: str | None = None
     stime_unit: StimeUnit = "us"
     lateness_us: int = Field(ge=0)
@@ -95,4 +99,13 @@ class IngressSpec(Value):
     def determining(self) -> list[object]:
         """What a description may not change while the app lives: it decides which rows the source's partitions hold,
         and the offsets in them count in this very topic."""
-        return [self.cluster, self.topic, self.format, self.stime, self.stime_unit, self.by, list(self.values)]
+        found: list[object] = [
+            self.cluster,
+            self.topic,
+            self.format,
+            self.stime,
+            self.stime_unit,
+            self.by,
+            list(self.values),
+        ]
+        return [*found, list(self.fields), self.delimiter] if self.format == "csv" else found

@@ -40,6 +40,14 @@ def test_everything_said() -> None:
     )  # fmt: skip
 
 
+def test_what_csv_is_made_of() -> None:
+    found = topic(format="csv", fields=["note", *SCHEMA], delimiter=";")
+    assert (found.fields, found.delimiter) == (("note", *SCHEMA), ";")
+    assert found.determining() != topic(format="csv", fields=["note", *SCHEMA]).determining()
+    assert found.determining() != topic(format="csv", delimiter=";").determining()
+    assert topic(format="csv").determining() != topic().determining()
+
+
 def test_its_inputs_are_partitions_of_the_source() -> None:
     app = App("shop")
     orders = app.topic("orders", topic="prod.orders", schema=SCHEMA, partitions=3)
@@ -67,6 +75,17 @@ def test_a_topic_is_a_source_of_the_app() -> None:
         ({"schema": {"a": "txt"}}, "did you mean 'text'"),
         ({"format": "avro"}, r"format='avro' cannot be read; formats: json"),
         ({"format": "jsno"}, r"format='jsno'; did you mean 'json'\? choose json"),
+        ({"fields": ["id"]}, r"fields= is about format='csv', this is 'json'"),
+        ({"format": "text", "delimiter": ";"}, r"delimiter= is about format='csv', this is 'text'"),
+        ({"format": "csv", "fields": "id,shop"}, "give the names of the values of a line in order"),
+        ({"format": "csv", "fields": []}, "give the names of the values of a line in order"),
+        ({"format": "csv", "fields": ["id", 7]}, "fields has 7, which is no name"),
+        ({"format": "csv", "fields": [*SCHEMA, "id"]}, "fields has 'id' twice"),
+        ({"format": "csv", "fields": ["id"]}, "the schema has 'shop', 'euros', .*, which fields= does not name"),
+        ({"format": "csv", "delimiter": ", "}, "give one character"),
+        ({"format": "csv", "delimiter": '"'}, "give one character"),
+        ({"format": "text"}, "format='text' is the whole record as one column of string or binary"),
+        ({"format": "text", "schema": {"n": "int64"}}, "this schema has n: int64"),
         ({"stime": "att"}, r"unknown column 'att' in stime of topic 'orders'; did you mean 'at'\?"),
         ({"stime": "shop"}, "stime='shop' is a string"),
         ({"stime": "at", "stime_unit": "min"}, r"stime_unit='min'; .*choose s or ms or us or ns"),

@@ -60,7 +60,7 @@ def _print(seen: TopicSurvey, cluster: str | None) -> None:
         [
             ["partitions", str(seen.partitions)],
             ["format", seen.format],
-            ["not JSON objects", str(seen.unusable)],
+            ["not in this format", str(seen.unusable)],
             ["records", "too few records" if seen.rate is None else per_second(seen.rate)],
             ["time of a record", time],
             *(
@@ -82,4 +82,6 @@ def _print(seen: TopicSurvey, cluster: str | None) -> None:
     if call:
         out().print(call, markup=False, soft_wrap=True)
     else:
-        say(f"no app can read it: it is {seen.format}, and formats are: json", "yellow")
+        from borealis_py.query.ingress_spec import FORMATS
+
+        say(f"no app can read it: it is {seen.format}, and formats are: {', '.join(FORMATS)}", "yellow")

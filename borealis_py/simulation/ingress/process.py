@@ -5,7 +5,7 @@ from __future__ import annotations
 from borealis_py.client.target import PublisherError
 from borealis_py.ingress.catch_up import BacklogFronts
 from borealis_py.ingress.decoder import TopicDecoder
-from borealis_py.ingress.formats import JsonFormat
+from borealis_py.ingress.formats.json_objects import JsonFormat
 from borealis_py.ingress.plan import IngressPlan
 from borealis_py.ingress.session import IngressSession
 from borealis_py.log.base import LogError

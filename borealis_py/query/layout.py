@@ -1,0 +1,69 @@
+"""What a user writes about the format of a foreign topic's records, beyond its name: arguments of single formats."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from borealis_py.query.errors import QueryError
+
+TEXT_TYPES = ("string", "binary")
+"""Types of the only column of a text."""
+
+
+def layout_of(
+    format: str, schema: Mapping[str, str], where: str, fields: Sequence[str] | None, delimiter: str | None
+) -> dict[str, Any]:
+    """The fields of an `IngressSpec` that these arguments mean.
+
+    Args:
+        format: a known one. schema: with canonical types. where: whose they are, for messages.
+
+    Raises:
+        QueryError: an argument of another format, or one that makes no sense.
+    """
+    for name, value, formats in (("fields", fields, ("csv",)), ("delimiter", delimiter, ("csv",))):
+        if value is not None and format not in formats:
+            raise QueryError(f"{where}: {name}= is about format={' or '.join(map(repr, formats))}, this is {format!r}")
+    if format == "text":
+        _check_text(schema, where)
+    found: dict[str, Any] = {}
+    if fields is not None:
+        found["fields"] = _fields(fields, schema, where)
+    if delimiter is not None:
+        found["delimiter"] = _delimiter(delimiter, where)
+    return found
+
+
+def _check_text(schema: Mapping[str, str], where: str) -> None:
+    if len(schema) != 1 or next(iter(schema.values())) not in TEXT_TYPES:
+        raise QueryError(
+            f"{where}: format='text' is the whole record as one column of {' or '.join(TEXT_TYPES)}, like "
+            f"schema={{'line': 'string'}}; this schema has {', '.join(f'{n}: {k}' for n, k in schema.items())}"
+        )
+
+
+def _fields(fields: object, schema: Mapping[str, str], where: str) -> tuple[str, ...]:
+    if isinstance(fields, str | bytes) or not isinstance(fields, Sequence) or not fields:
+        raise QueryError(
+            f'{where}: fields={fields!r}; give the names of the values of a line in order, like ["id", "at"]'
+        )
+    wrong = next((name for name in fields if not isinstance(name, str)), None)
+    if wrong is not None:
+        raise QueryError(f"{where}: fields has {wrong!r}, which is no name")
+    twice = next((name for name in schema if fields.count(name) > 1), None)
+    if twice is not None:
+        raise QueryError(f"{where}: fields has {twice!r} twice")
+    absent = [name for name in schema if name not in fields]
+    if absent:
+        raise QueryError(
+            f"{where}: the schema has {', '.join(map(repr, absent))}, which fields= does not name: every column is a "
+            "value of a line"
+        )
+    return tuple(fields)
+
+
+def _delimiter(delimiter: object, where: str) -> str:
+    if not isinstance(delimiter, str) or len(delimiter) != 1 or delimiter in '"\r\n\0':
+        raise QueryError(f"{where}: delimiter={delimiter!r}; give one character, like ';', other than a quotation mark")
+    return delimiter
