@@ -9,7 +9,7 @@ from contextlib import closing
 
 from borealis_py.app.errors import LaunchError
 from borealis_py.app.topics import topics_of
-from borealis_py.ingress.decoders import decoder_for
+from borealis_py.ingress.decoders import decoder_for, format_for
 from borealis_py.ingress.first_stime import first_stime
 from borealis_py.ingress.heartbeat import check_condition
 from borealis_py.log.base import Log, LogUnreachable
@@ -102,10 +102,10 @@ def ask_inputs(spec: AppSpec, log_of: ClusterLog) -> AppSpec:
 
 
 def check_foreign(spec: AppSpec, timing: Timing) -> None:
-    """Check what foreign topics say about waiting, silence and heartbeats.
+    """Check what foreign topics say about their format, waiting, silence and heartbeats.
 
     Raises:
-        QueryError: a query could not use them: it names both numbers.
+        QueryError: a query could not use them: it names both numbers; or their records could not be read.
     """
     own = {topic.name.replace("_", ".") for topic in topics_of(spec)}
     for name, ingress in spec.ingresses.items():
@@ -114,6 +114,7 @@ def check_foreign(spec: AppSpec, timing: Timing) -> None:
                 f"topic {name!r}: {ingress.topic!r} is the name of one of the app's own topics; give the app another "
                 "name, or read another topic"
             )
+        format_for(name, ingress, spec.sources[name])
         if ingress.heartbeat is not None:
             check_condition(spec.sources[name], ingress.heartbeat, f"topic {name!r}")
     for query in spec.queries:

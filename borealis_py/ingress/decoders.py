@@ -5,21 +5,33 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from borealis_py.ingress.decoder import TopicDecoder
+from borealis_py.ingress.formats.avro import AvroFormat
+from borealis_py.ingress.formats.avro_schema import UnusableSchema
 from borealis_py.ingress.formats.base import RecordFormat
 from borealis_py.ingress.formats.delimited import CsvFormat
 from borealis_py.ingress.formats.json_objects import JsonFormat
 from borealis_py.ingress.formats.plain_text import TextFormat
 from borealis_py.ingress.heartbeat import RowCondition
+from borealis_py.query.errors import QueryError
 from borealis_py.query.ingress_spec import IngressSpec
 
 
-def format_for(spec: IngressSpec, columns: Mapping[str, str]) -> RecordFormat:
-    """Reads the records of a topic. `columns`: of its rows, with their types."""
+def format_for(source: str, spec: IngressSpec, columns: Mapping[str, str]) -> RecordFormat:
+    """Reads the records of the topic of a source.
+
+    Args:
+        columns: of its rows, with their types.
+
+    Raises:
+        QueryError: a package that the format needs is not installed, or its schema cannot be used.
+    """
     match spec.format:
         case "json":
             return JsonFormat(columns)
         case "csv":
             return CsvFormat(columns, spec.fields or tuple(columns), spec.delimiter)
+        case "avro":
+            return _avro(source, spec, columns)
         case "text":
             return TextFormat(columns)
 
@@ -34,11 +46,29 @@ def decoder_for(
         memory_bytes: limit of the engine that tells heartbeats from rows; 0: its default.
 
     Raises:
-        QueryError: the heartbeat is no condition.
+        QueryError: see `format_for`, or the heartbeat is no condition.
     """
     is_heartbeat = (
         None
         if spec.heartbeat is None
         else RowCondition(columns, spec.heartbeat, f"topic {source!r}", memory_bytes=memory_bytes)
     )
-    return TopicDecoder(format_for(spec, columns), spec.stime, spec.stime_unit, row_max_bytes, is_heartbeat)
+    return TopicDecoder(format_for(source, spec, columns), spec.stime, spec.stime_unit, row_max_bytes, is_heartbeat)
+
+
+def _avro(source: str, spec: IngressSpec, columns: Mapping[str, str]) -> RecordFormat:
+    if spec.writer_schema is None:
+        raise QueryError(f"topic {source!r}: format='avro' needs writer_schema=, by which its producers write")
+    try:
+        return AvroFormat(columns, spec.writer_schema)
+    except UnusableSchema as exc:
+        raise QueryError(f"topic {source!r}: records cannot be read by writer_schema=: {exc}") from None
+    except ImportError as exc:
+        raise _missing(source, spec, "fastavro", "avro") from exc
+
+
+def _missing(source: str, spec: IngressSpec, package: str, extra: str) -> QueryError:
+    return QueryError(
+        f"topic {source!r}: format={spec.format!r} needs {package}, which is not installed here: "
+        f"pip install 'borealis-py[{extra}]', on every machine that runs an ingress"
+    )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -12,7 +13,12 @@ TEXT_TYPES = ("string", "binary")
 
 
 def layout_of(
-    format: str, schema: Mapping[str, str], where: str, fields: Sequence[str] | None, delimiter: str | None
+    format: str,
+    schema: Mapping[str, str],
+    where: str,
+    fields: Sequence[str] | None,
+    delimiter: str | None,
+    writer_schema: str | Mapping[str, Any] | None,
 ) -> dict[str, Any]:
     """The fields of an `IngressSpec` that these arguments mean.
 
@@ -22,9 +28,10 @@ def layout_of(
     Raises:
         QueryError: an argument of another format, or one that makes no sense.
     """
-    for name, value, formats in (("fields", fields, ("csv",)), ("delimiter", delimiter, ("csv",))):
-        if value is not None and format not in formats:
-            raise QueryError(f"{where}: {name}= is about format={' or '.join(map(repr, formats))}, this is {format!r}")
+    given = (("fields", fields, "csv"), ("delimiter", delimiter, "csv"), ("writer_schema", writer_schema, "avro"))
+    for name, value, of in given:
+        if value is not None and format != of:
+            raise QueryError(f"{where}: {name}= is about format={of!r}, this is {format!r}")
     if format == "text":
         _check_text(schema, where)
     found: dict[str, Any] = {}
@@ -32,6 +39,8 @@ def layout_of(
         found["fields"] = _fields(fields, schema, where)
     if delimiter is not None:
         found["delimiter"] = _delimiter(delimiter, where)
+    if writer_schema is not None:
+        found["writer_schema"] = _writer_schema(writer_schema, where)
     return found
 
 
@@ -67,3 +76,18 @@ def _delimiter(delimiter: object, where: str) -> str:
     if not isinstance(delimiter, str) or len(delimiter) != 1 or delimiter in '"\r\n\0':
         raise QueryError(f"{where}: delimiter={delimiter!r}; give one character, like ';', other than a quotation mark")
     return delimiter
+
+
+def _writer_schema(schema: object, where: str) -> str:
+    """As text in one form. What the schema says is checked where Avro is known (`ingress.formats`)."""
+    try:
+        told = json.loads(schema) if isinstance(schema, str) else schema
+        text = json.dumps(told, separators=(",", ":")) if isinstance(told, Mapping) else ""
+    except (ValueError, TypeError, RecursionError):
+        text = ""
+    if not text:
+        raise QueryError(
+            f"{where}: writer_schema= is not the Avro schema of a record; give it as JSON text or as a dict, like "
+            '{"type": "record", "name": "Order", "fields": [{"name": "id", "type": "long"}]}'
+        )
+    return text

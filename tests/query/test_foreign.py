@@ -48,6 +48,14 @@ def test_what_csv_is_made_of() -> None:
     assert topic(format="csv").determining() != topic().determining()
 
 
+def test_a_writer_schema_has_one_form() -> None:
+    schema = {"type": "record", "name": "R", "fields": []}
+    found = topic(format="avro", writer_schema=schema)
+    assert found.writer_schema == '{"type":"record","name":"R","fields":[]}'
+    assert topic(format="avro", writer_schema='{"type": "record", "name": "R", "fields": []}') == found
+    assert topic(format="avro", writer_schema={**schema, "name": "S"}).determining() != found.determining()
+
+
 def test_its_inputs_are_partitions_of_the_source() -> None:
     app = App("shop")
     orders = app.topic("orders", topic="prod.orders", schema=SCHEMA, partitions=3)
@@ -73,7 +81,7 @@ def test_a_topic_is_a_source_of_the_app() -> None:
         ({"topic": 7}, "not the name of a Kafka topic"),
         ({"schema": {}}, "has no columns"),
         ({"schema": {"a": "txt"}}, "did you mean 'text'"),
-        ({"format": "avro"}, r"format='avro' cannot be read; formats: json"),
+        ({"format": "debezium"}, r"format='debezium' cannot be read; formats: json"),
         ({"format": "jsno"}, r"format='jsno'; did you mean 'json'\? choose json"),
         ({"fields": ["id"]}, r"fields= is about format='csv', this is 'json'"),
         ({"format": "text", "delimiter": ";"}, r"delimiter= is about format='csv', this is 'text'"),
@@ -84,6 +92,10 @@ def test_a_topic_is_a_source_of_the_app() -> None:
         ({"format": "csv", "fields": ["id"]}, "the schema has 'shop', 'euros', .*, which fields= does not name"),
         ({"format": "csv", "delimiter": ", "}, "give one character"),
         ({"format": "csv", "delimiter": '"'}, "give one character"),
+        ({"writer_schema": "{}"}, r"writer_schema= is about format='avro', this is 'json'"),
+        ({"format": "avro", "writer_schema": "{"}, "writer_schema= is not the Avro schema of a record"),
+        ({"format": "avro", "writer_schema": '"long"'}, "writer_schema= is not the Avro schema of a record"),
+        ({"format": "avro", "writer_schema": {"type": {1}}}, "writer_schema= is not the Avro schema of a record"),
         ({"format": "text"}, "format='text' is the whole record as one column of string or binary"),
         ({"format": "text", "schema": {"n": "int64"}}, "this schema has n: int64"),
         ({"stime": "att"}, r"unknown column 'att' in stime of topic 'orders'; did you mean 'at'\?"),
