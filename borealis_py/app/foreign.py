@@ -5,14 +5,15 @@ what they say about waiting fits the queries that read them.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from contextlib import closing
+from contextlib import ExitStack, closing
 
 from borealis_py.app.errors import LaunchError
 from borealis_py.app.topics import topics_of
-from borealis_py.ingress.decoders import decoder_for, format_for
+from borealis_py.ingress.decoders import check_format, decoder_for
 from borealis_py.ingress.first_stime import first_stime
 from borealis_py.ingress.heartbeat import check_condition
 from borealis_py.log.base import Log, LogUnreachable
+from borealis_py.log.schema_registry import SchemaRegistry
 from borealis_py.protocol.settings import Timing, budget
 from borealis_py.query.errors import QueryError
 from borealis_py.query.ingress_spec import IngressSpec
@@ -21,6 +22,8 @@ from borealis_py.query.units import format_duration
 
 ClusterLog = Callable[[str | None], Log]
 """The log of a cluster by its name in the configuration; None: the app's own."""
+ClusterRegistry = Callable[[str | None], SchemaRegistry]
+"""The schema registry of a cluster, likewise."""
 
 
 def with_inputs(spec: AppSpec, log_of: ClusterLog, before: AppSpec | None) -> tuple[AppSpec, list[str]]:
@@ -66,7 +69,7 @@ def with_inputs(spec: AppSpec, log_of: ClusterLog, before: AppSpec | None) -> tu
     return spec.with_partitions(counts), told
 
 
-def earliest_foreign_us(spec: AppSpec, log_of: ClusterLog, timing: Timing) -> int | None:
+def earliest_foreign_us(spec: AppSpec, log_of: ClusterLog, timing: Timing, registry_of: ClusterRegistry) -> int | None:
     """The time of the first row in those topics that are read from their beginning; None: there is none.
 
     Raises:
@@ -75,8 +78,13 @@ def earliest_foreign_us(spec: AppSpec, log_of: ClusterLog, timing: Timing) -> in
     firsts = []
     for name, ingress in spec.ingresses.items():
         if ingress.start == "earliest":
-            log, decoder = log_of(ingress.cluster), decoder_for(name, ingress, spec.sources[name], timing.row_max_bytes)
-            with closing(log.lookup()) as lookup:
+            log = log_of(ingress.cluster)
+            with ExitStack() as stack:
+                lookup = stack.enter_context(closing(log.lookup()))
+                registry = None
+                if ingress.needs_registry:
+                    registry = stack.enter_context(closing(registry_of(ingress.cluster)))
+                decoder = decoder_for(name, ingress, spec.sources[name], timing.row_max_bytes, registry=registry)
                 firsts.append(first_stime(lookup, ingress.topic, _partitions(log, ingress.topic), decoder))
     return min((first for first in firsts if first is not None), default=None)
 
@@ -114,7 +122,7 @@ def check_foreign(spec: AppSpec, timing: Timing) -> None:
                 f"topic {name!r}: {ingress.topic!r} is the name of one of the app's own topics; give the app another "
                 "name, or read another topic"
             )
-        format_for(name, ingress, spec.sources[name])
+        check_format(name, ingress, spec.sources[name])
         if ingress.heartbeat is not None:
             check_condition(spec.sources[name], ingress.heartbeat, f"topic {name!r}")
     for query in spec.queries:

@@ -90,8 +90,16 @@ class TopicDecoder:
         self._form, self._stime, self._unit = form, stime, unit
         self._row_max, self._is_heartbeat = row_max_bytes, is_heartbeat
 
+    def ready(self, records: Sequence[Record]) -> int:
+        """How many of the first records can be decoded now; what the others need is being asked for. Never waits."""
+        return self._form.ready([record.value for record in records])
+
+    def waits_for(self) -> str:
+        """What the first record that is not ready waits for, for people; "": none does."""
+        return self._form.waits_for()
+
     def decode(self, records: Sequence[Record]) -> Decoded:
-        """Decode records of one partition. Never raises for what they contain."""
+        """Decode records of one partition, of which all are ready. Never raises for what they contain."""
         values = [record.value for record in records]
         found: list[tuple[int, str]] = []
         if None in values:

@@ -77,6 +77,11 @@ class IngressSpec(Value):
             raise ValueError(f"an ingress by {self.by!r} has one input for each value and one for the others")
         return self
 
+    @property
+    def needs_registry(self) -> bool:
+        """Whether a schema registry must say what its records are."""
+        return self.format == "avro" and self.writer_schema is None
+
     def with_partitions(self, partitions: int) -> IngressSpec:
         """The same with its number of inputs, from the topic's number of partitions. `by` decides it alone."""
         if partitions < 1:
