@@ -77,12 +77,15 @@ def test_another_ingress_goes_on_where_records_wait(world: TopicWorld) -> None:
     assert [row["n"] for row in world.copied(0).rows] == [1]
 
 
-def test_a_backlog_elsewhere_does_not_wait_for_records_that_cannot_be_decoded(world: TopicWorld) -> None:
+def test_a_backlog_elsewhere_does_not_wait_for_records_that_cannot_be_decoded() -> None:
+    world = TopicWorld(partitions=2, boundary="data")
+    world.form = Waiting()
     world.copying()
-    world.send(0, shop="new", ago=60_000_000)
+    world.run(100)
+    world.send(0, ago=60_000_000)
     world.run(0.1)
-    for i in range(50):
+    for i in range(20):
         world.send(0, shop="new", ago=50_000_000)
         world.send(1, ago=30_000_000 - i * 500_000)
         world.run(0.1)
-    assert len(world.copied(1).rows) + len(world.copied(1).letters) == 50
+    assert len(world.copied(1).rows) == 20
