@@ -8,6 +8,7 @@ from borealis_py.ingress.decoder import TopicDecoder
 from borealis_py.ingress.formats.avro import AvroFormat
 from borealis_py.ingress.formats.avro_schema import UnusableSchema
 from borealis_py.ingress.formats.base import RecordFormat
+from borealis_py.ingress.formats.debezium import DebeziumFormat
 from borealis_py.ingress.formats.delimited import CsvFormat
 from borealis_py.ingress.formats.json_objects import JsonFormat
 from borealis_py.ingress.formats.plain_text import TextFormat
@@ -59,6 +60,8 @@ def format_for(
             return CsvFormat(columns, spec.fields or tuple(columns), spec.delimiter)
         case "avro":
             return _avro(source, spec, columns, registry)
+        case "debezium":
+            return DebeziumFormat(columns, spec.op)
         case "text":
             return TextFormat(columns)
 

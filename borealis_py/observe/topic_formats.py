@@ -36,6 +36,10 @@ def recognised(records: Sequence[Record]) -> SampledFormat:
     """The format of a sample."""
     objects = [_object(record.value) for record in records]
     if any(one is not None for one in objects):
+        changes = [None if one is None else _change(one) for one in objects]
+        some = sum(one is not None for one in changes)
+        if some >= MOSTLY * sum(one is not None for one in objects):
+            return SampledFormat("debezium", changes)
         return SampledFormat("json", objects)
     values = [record.value for record in records if record.value]
     nothing = [None] * len(records)
@@ -55,6 +59,15 @@ def _object(value: bytes | None) -> Mapping[str, Any] | None:
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         return None
     return found if isinstance(found, dict) else None
+
+
+def _change(event: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    """The values after a change of a database's row, as Debezium tells it, or those before a delete; None: it is none."""
+    found = event.get("payload", event)
+    if not isinstance(found, dict) or not found.keys() >= {"op", "before", "after", "source"}:
+        return None
+    state = found["before"] if found["op"] == "d" else found["after"]
+    return state if isinstance(state, dict) else None
 
 
 def _text(value: bytes | None) -> str | None:

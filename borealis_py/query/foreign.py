@@ -22,7 +22,7 @@ from borealis_py.query.ingress_spec import (
 from borealis_py.query.layout import layout_of
 from borealis_py.query.units import parse_duration
 
-PLANNED_FORMATS = ("protobuf", "json-schema", "debezium")
+PLANNED_FORMATS = ("protobuf", "json-schema")
 """Formats that people ask for, which an ingress cannot read."""
 STIME_TYPES = ("int64", "timestamp")
 """Column types that hold a time."""
@@ -43,6 +43,7 @@ def ingress_of(
     fields: Sequence[str] | None,
     delimiter: str | None,
     writer_schema: str | Mapping[str, Any] | None,
+    op: str | None,
     stime: str | None,
     stime_unit: StimeUnit,
     lateness: str,
@@ -72,7 +73,7 @@ def ingress_of(
     if cluster is not None and not (isinstance(cluster, str) and _CLUSTER.fullmatch(cluster)):
         raise QueryError(f"{where}: cluster={cluster!r}; give a name that stands under `clusters:` in borealis.yaml")
     _check_format(format, where)
-    layout = layout_of(format, schema, where, fields, delimiter, writer_schema)
+    layout = layout_of(format, schema, where, fields, delimiter, writer_schema, op)
     _check_stime(stime, stime_unit, schema, where)
     _choose(boundary, BOUNDARIES, "boundary", where)
     _choose(start, STARTS, "start", where)

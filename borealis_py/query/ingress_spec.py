@@ -19,7 +19,7 @@ INPUTS_MAX = 64
 INGRESSES = 2
 """Ingresses of an app that reads foreign topics: one copies a topic, the other stands by."""
 
-FormatName = Literal["json", "csv", "text", "avro"]
+FormatName = Literal["json", "csv", "text", "avro", "debezium"]
 StimeUnit = Literal["s", "ms", "us", "ns"]
 BoundaryName = Literal["clock", "data"]
 StartName = Literal["latest", "earliest"]
@@ -36,7 +36,7 @@ class IngressSpec(Value):
     own. `format`: of its records. The source's schema is in `AppSpec.sources`.
 
     `fields`: of csv, what the values of a line are, in order; empty: the columns. `delimiter`: of csv, between values.
-    `writer_schema`: of avro, by which all records were written, as JSON text; None: a registry has it.
+    `op`: of debezium, the column that takes the operation; None: deletes are no rows. `writer_schema`: of avro, by which all records were written, as JSON text; None: a registry has it.
 
     `stime`: the column with a row's time; None: the record's Kafka timestamp. `stime_unit`: what a number in that
     column counts since 1970.
@@ -58,6 +58,7 @@ class IngressSpec(Value):
     fields: tuple[str, ...] = ()
     delimiter: str = ","
     writer_schema: str | None = None
+    op: str | None = None
     stime: str | None = None
     stime_unit: StimeUnit = "us"
     lateness_us: int = Field(ge=0)
@@ -106,6 +107,8 @@ class IngressSpec(Value):
     def determining(self) -> list[object]:
         """What a description may not change while the app lives: it decides which rows the source's partitions hold,
         and the offsets in them count in this very topic."""
-        layout = [list(self.fields), self.delimiter, self.writer_schema] if self.format in ("csv", "avro") else []
+        layouts: dict[str, list[object]] = {
+            "csv": [list(self.fields), self.delimiter], "avro": [self.writer_schema], "debezium": [self.op]
+        }  # fmt: skip
         where = [self.cluster, self.topic, self.format, self.stime, self.stime_unit, self.by, list(self.values)]
-        return [*where, *layout]
+        return [*where, *layouts.get(self.format, ())]

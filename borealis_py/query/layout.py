@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from borealis_py.query.errors import QueryError
+from borealis_py.query.errors import QueryError, unknown_column
 
 TEXT_TYPES = ("string", "binary")
 """Types of the only column of a text."""
@@ -19,6 +19,7 @@ def layout_of(
     fields: Sequence[str] | None,
     delimiter: str | None,
     writer_schema: str | Mapping[str, Any] | None,
+    op: str | None,
 ) -> dict[str, Any]:
     """The fields of an `IngressSpec` that these arguments mean.
 
@@ -28,7 +29,10 @@ def layout_of(
     Raises:
         QueryError: an argument of another format, or one that makes no sense.
     """
-    given = (("fields", fields, "csv"), ("delimiter", delimiter, "csv"), ("writer_schema", writer_schema, "avro"))
+    given = (
+        ("fields", fields, "csv"), ("delimiter", delimiter, "csv"), ("writer_schema", writer_schema, "avro"),
+        ("op", op, "debezium"),
+    )  # fmt: skip
     for name, value, of in given:
         if value is not None and format != of:
             raise QueryError(f"{where}: {name}= is about format={of!r}, this is {format!r}")
@@ -41,6 +45,8 @@ def layout_of(
         found["delimiter"] = _delimiter(delimiter, where)
     if writer_schema is not None:
         found["writer_schema"] = _writer_schema(writer_schema, where)
+    if op is not None:
+        found["op"] = _op(op, schema, where)
     return found
 
 
@@ -70,6 +76,14 @@ def _fields(fields: object, schema: Mapping[str, str], where: str) -> tuple[str,
             "value of a line"
         )
     return tuple(fields)
+
+
+def _op(op: object, schema: Mapping[str, str], where: str) -> str:
+    if not isinstance(op, str) or op not in schema:
+        raise unknown_column(str(op), f"op of {where}", schema)
+    if schema[op] != "string":
+        raise QueryError(f"{where}: op={op!r} is a {schema[op]}; the operation (c, u, r or d) is a string")
+    return op
 
 
 def _delimiter(delimiter: object, where: str) -> str:

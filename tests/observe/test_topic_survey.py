@@ -139,6 +139,19 @@ def test_any_other_text_is_a_line(values: list[bytes]) -> None:
     assert (seen.format, spec.format, schema) == ("text", "text", {"line": "string"})
 
 
+@pytest.mark.parametrize("wrapped", [False, True])
+def test_changes_of_a_database_are_debezium(wrapped: bool) -> None:
+    def change(op: str, state: dict[str, Any]) -> dict[str, Any]:
+        before, after = (state, None) if op == "d" else (None, state)
+        event = {"op": op, "before": before, "after": after, "source": {}, "ts_ms": T_MS}
+        return {"schema": {}, "payload": event} if wrapped else event
+
+    seen = surveyed([change(op, {"id": i, "at": T_MS + i * 100}) for i, op in enumerate("rcud")])
+    spec, schema = pasted(seen)
+    assert (seen.format, spec.format, spec.stime, spec.stime_unit) == ("debezium", "debezium", "at", "ms")
+    assert schema == {"id": "int64", "at": "int64"}
+
+
 def test_the_call_can_be_pasted() -> None:
     seen = surveyed([{"shop": "berlin", "euros": 2.5, "at": T_MS + i * 100 - 1_500} for i in range(9)])
     app = App("shop")

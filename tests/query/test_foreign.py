@@ -56,6 +56,12 @@ def test_a_writer_schema_has_one_form() -> None:
     assert topic(format="avro", writer_schema={**schema, "name": "S"}).determining() != found.determining()
 
 
+def test_the_column_of_the_operation_decides_which_rows_there_are() -> None:
+    found = topic(format="debezium", op="kind")
+    assert found.op == "kind"
+    assert found.determining() != topic(format="debezium").determining() != topic().determining()
+
+
 def test_its_inputs_are_partitions_of_the_source() -> None:
     app = App("shop")
     orders = app.topic("orders", topic="prod.orders", schema=SCHEMA, partitions=3)
@@ -81,7 +87,10 @@ def test_a_topic_is_a_source_of_the_app() -> None:
         ({"topic": 7}, "not the name of a Kafka topic"),
         ({"schema": {}}, "has no columns"),
         ({"schema": {"a": "txt"}}, "did you mean 'text'"),
-        ({"format": "debezium"}, r"format='debezium' cannot be read; formats: json"),
+        ({"format": "protobuf"}, r"format='protobuf' cannot be read; formats: json"),
+        ({"op": "kind"}, r"op= is about format='debezium', this is 'json'"),
+        ({"format": "debezium", "op": "knd"}, r"unknown column 'knd' in op of topic 'orders'; did you mean 'kind'\?"),
+        ({"format": "debezium", "op": "id"}, "op='id' is a int64; the operation .* is a string"),
         ({"format": "jsno"}, r"format='jsno'; did you mean 'json'\? choose json"),
         ({"fields": ["id"]}, r"fields= is about format='csv', this is 'json'"),
         ({"format": "text", "delimiter": ";"}, r"delimiter= is about format='csv', this is 'text'"),
