@@ -11,7 +11,9 @@ from borealis_py.ingress.formats.base import RecordFormat
 from borealis_py.ingress.formats.debezium import DebeziumFormat
 from borealis_py.ingress.formats.delimited import CsvFormat
 from borealis_py.ingress.formats.json_objects import JsonFormat
+from borealis_py.ingress.formats.json_schema import JsonSchemaFormat
 from borealis_py.ingress.formats.plain_text import TextFormat
+from borealis_py.ingress.formats.protobuf import ProtobufFormat
 from borealis_py.ingress.formats.registered import HEAD, RegisteredFormat
 from borealis_py.ingress.heartbeat import RowCondition
 from borealis_py.log.schema_registry import RegisteredSchema, SchemaRegistry
@@ -60,6 +62,10 @@ def format_for(
             return CsvFormat(columns, spec.fields or tuple(columns), spec.delimiter)
         case "avro":
             return _avro(source, spec, columns, registry)
+        case "protobuf":
+            return _protobuf(source, spec, columns, registry)
+        case "json-schema":
+            return JsonSchemaFormat(columns)
         case "debezium":
             return DebeziumFormat(columns, spec.op)
         case "text":
@@ -109,6 +115,21 @@ def _avro(source: str, spec: IngressSpec, columns: Mapping[str, str], registry: 
         return AvroFormat(columns, schema.text, [text for _, text in schema.references], HEAD)
 
     return RegisteredFormat(columns, registry, "AVRO", by)
+
+
+def _protobuf(
+    source: str, spec: IngressSpec, columns: Mapping[str, str], registry: SchemaRegistry | None
+) -> RecordFormat:
+    try:
+        ProtobufFormat(columns, "")
+    except ImportError as exc:
+        raise _missing(source, spec, "protobuf", "protobuf") from exc
+    assert registry is not None
+
+    def by(schema: RegisteredSchema) -> RecordFormat:
+        return ProtobufFormat(columns, schema.text, schema.references, HEAD)
+
+    return RegisteredFormat(columns, registry, "PROTOBUF", by)
 
 
 def _missing(source: str, spec: IngressSpec, package: str, extra: str) -> QueryError:

@@ -14,6 +14,8 @@ from borealis_py.log.base import Record
 
 CONFLUENT_MAGIC = 0
 """First byte of a value whose schema is in a registry; its schema's id follows in four bytes."""
+HEAD = 5
+"""Bytes before such a record."""
 DELIMITERS = ",;\t|"
 MOSTLY = 0.95
 """This part of the lines must have the same number of values."""
@@ -46,6 +48,9 @@ def recognised(records: Sequence[Record]) -> SampledFormat:
     if not values:
         return SampledFormat("nothing: no records" if not records else "nothing: no values", nothing)
     if all(value[0] == CONFLUENT_MAGIC and len(value) > 5 for value in values):
+        rest = [None if not record.value else _object(record.value[HEAD:]) for record in records]
+        if any(one is not None for one in rest):
+            return SampledFormat("json-schema", rest)
         return SampledFormat("with a schema registry (Avro, Protobuf or JSON Schema)", nothing)
     texts = [_text(record.value) for record in records]
     if None in [text for text, record in zip(texts, records, strict=True) if record.value]:
@@ -62,7 +67,7 @@ def _object(value: bytes | None) -> Mapping[str, Any] | None:
 
 
 def _change(event: Mapping[str, Any]) -> Mapping[str, Any] | None:
-    """The values after a change of a database's row, as Debezium tells it, or those before a delete; None: it is none."""
+    """The values after a change of a database's row, or before a delete, as Debezium tells it; None: it is none."""
     found = event.get("payload", event)
     if not isinstance(found, dict) or not found.keys() >= {"op", "before", "after", "source"}:
         return None

@@ -110,9 +110,9 @@ class App:
             name: of the source in the app.
             topic: the full name of the topic in Kafka. It is only read.
             schema: columns and types, as for `source`. Fields that are not named are ignored; missing ones are null.
-            format: of the records: "json", one object each; "csv", one line each; "avro", one record each in its binary
-                encoding; "debezium", one change of a database's row each, as JSON; or "text", one column with the whole
-                record.
+            format: of the records: "json", one object each; "csv", one line each; "avro", "protobuf" and "json-schema",
+                as the serializers of a schema registry write them; "debezium", one change of a database's row each, as
+                JSON; or "text", one column with the whole record.
             fields: of csv: what the values of a line are, in order, like ["id", "note", "euros"]. Those that the schema
                 does not name are ignored. None: the columns of the schema.
             delimiter: of csv: the character between values. None: a comma.

@@ -22,8 +22,6 @@ from borealis_py.query.ingress_spec import (
 from borealis_py.query.layout import layout_of
 from borealis_py.query.units import parse_duration
 
-PLANNED_FORMATS = ("protobuf", "json-schema")
-"""Formats that people ask for, which an ingress cannot read."""
 STIME_TYPES = ("int64", "timestamp")
 """Column types that hold a time."""
 KEY_TYPES: Mapping[str, type] = {"string": str, "int64": int, "bool": bool}
@@ -72,7 +70,7 @@ def ingress_of(
         )
     if cluster is not None and not (isinstance(cluster, str) and _CLUSTER.fullmatch(cluster)):
         raise QueryError(f"{where}: cluster={cluster!r}; give a name that stands under `clusters:` in borealis.yaml")
-    _check_format(format, where)
+    _choose(format, FORMATS, "format", where)
     layout = layout_of(format, schema, where, fields, delimiter, writer_schema, op)
     _check_stime(stime, stime_unit, schema, where)
     _choose(boundary, BOUNDARIES, "boundary", where)
@@ -118,12 +116,6 @@ def _choose(word: object, known: Sequence[str], what: str, where: str) -> None:
     if word not in known:
         hint = did_you_mean(str(word), known) or ";"
         raise QueryError(f"{where}: {what}={word!r}{hint} choose {' or '.join(known)}")
-
-
-def _check_format(format: object, where: str) -> None:
-    if format in PLANNED_FORMATS:
-        raise QueryError(f"{where}: format={format!r} cannot be read; formats: {', '.join(FORMATS)}")
-    _choose(format, FORMATS, "format", where)
 
 
 def _check_stime(stime: object, unit: object, schema: Mapping[str, str], where: str) -> None:

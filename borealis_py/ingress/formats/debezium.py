@@ -64,9 +64,8 @@ class DebeziumFormat(ImmediateFormat):
         columns = dict(zip(self._names, zip(*(found[k] for k in good), strict=True), strict=True)) if good else {}
         told: Mapping[str, Sequence[object]] = {**columns, **({self._op: [ops[k] for k in good]} if self._op else {})}
         arrays = [array(told.get(field.name, ()), field.type) for field in self.schema]
-        return FormatRows(
-            pa.RecordBatch.from_arrays(arrays, schema=self.schema), [at[k] for k in good], sorted(bad.items())
-        )
+        rows = pa.RecordBatch.from_arrays(arrays, schema=self.schema)
+        return FormatRows(rows, [at[k] for k in good], sorted(bad.items()))
 
     def _change(self, value: bytes) -> tuple[str, bytes] | str:
         """The operation, and the row as JSON; or why there is none."""
@@ -79,9 +78,7 @@ class DebeziumFormat(ImmediateFormat):
         if event.op == DELETE and self._op is None:
             return "a delete: name a column with op= to have deletes as rows"
         if event.op != DELETE and event.op not in AFTER:
-            return (
-                f"not a change event: its op is {event.op[:20]!r}" if event.op else "not a change event: it has no op"
-            )
+            return f"not a change event: {f'its op is {event.op[:20]!r}' if event.op else 'it has no op'}"
         where = "before" if event.op == DELETE else "after"
         state = bytes(getattr(event, where))
         return f"a change with op {event.op!r} without `{where}`" if state == b"null" else (event.op, state)

@@ -8,11 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-import numpy as np
 import pyarrow as pa
 
 from borealis_py.engine.rows import segment_schema
-from borealis_py.ingress.formats.base import NO_ROW, FormatRows, RecordFormat
+from borealis_py.ingress.formats.base import NO_ROW, FormatRows, RecordFormat, together
 from borealis_py.log.schema_registry import NoSuchSchema, RegisteredSchema, SchemaRegistry
 
 HEAD = 5
@@ -49,11 +48,11 @@ class RegisteredFormat:
         """See `RecordFormat.ready`."""
         heads = {value[:HEAD] for value in values if value is not None}
         self._unknown, self._waits_for = {}, None
-        waiting = {head for head in heads - self._forms.keys() if _framed(head) and not self._learn(head)}
+        waiting = {head for head in heads - self._forms.keys() if is_framed(head) and not self._learn(head)}
         if not waiting:
             return len(values)
         first = next(i for i, value in enumerate(values) if value is not None and value[:HEAD] in waiting)
-        self._waits_for = _id((values[first] or b"")[:HEAD])
+        self._waits_for = id_of((values[first] or b"")[:HEAD])
         return first
 
     def waits_for(self) -> str:
@@ -68,28 +67,21 @@ class RegisteredFormat:
         places: dict[bytes, list[int]] = {}
         for i, value in enumerate(values):
             places.setdefault(value[:HEAD], []).append(i)
-        found, at, bad = [], [], list[tuple[int, str]]()
+        parts: list[tuple[Sequence[int], FormatRows]] = []
+        bad: list[tuple[int, str]] = []
         for head, own in places.items():
-            form = self._forms.get(head) or self._unknown.get(head) or _unframed(head)
+            form = self._forms.get(head) or self._unknown.get(head) or unframed(head)
             if isinstance(form, str):
                 bad += [(i, form) for i in own]
                 continue
             part = form.rows(values if len(own) == len(values) else [values[i] for i in own])
-            found.append(part.rows)
-            at.append(np.asarray(own, np.int64)[np.asarray(part.at, np.int64)])
-            bad += [(own[i], f"schema {_id(head)}: {reason}") for i, reason in part.bad]
-        if len(found) == 1:
-            return FormatRows(found[0], at[0].tolist(), sorted(bad))
-        if not found:
-            return FormatRows(pa.RecordBatch.from_pylist([], self.schema), [], sorted(bad))
-        together = np.concatenate(at)
-        order = np.argsort(together)
-        rows = pa.concat_batches(found).take(pa.array(order))
-        return FormatRows(rows, together[order].tolist(), sorted(bad))
+            parts.append((own, part._replace(bad=named(head, part.bad))))
+        found = together(parts, self.schema)
+        return found._replace(bad=sorted([*found.bad, *bad]))
 
     def _learn(self, head: bytes) -> bool:
         """Whether it is known what the registry says of this id."""
-        number = _id(head)
+        number = id_of(head)
         answer = self._registry.ask(number)
         if answer is None:
             return False
@@ -105,15 +97,23 @@ class RegisteredFormat:
         return True
 
 
-def _framed(head: bytes) -> bool:
+def is_framed(head: bytes) -> bool:
+    """Whether a value with these first `HEAD` bytes names a schema."""
     return len(head) == HEAD and head[0] == MAGIC
 
 
-def _id(head: bytes) -> int:
+def id_of(head: bytes) -> int:
+    """The schema's id."""
     return int.from_bytes(head[1:])
 
 
-def _unframed(head: bytes) -> str:
+def named(head: bytes, bad: Sequence[tuple[int, str]]) -> list[tuple[int, str]]:
+    """Reasons, with the schema's id first."""
+    return [(i, f"schema {id_of(head)}: {reason}") for i, reason in bad]
+
+
+def unframed(head: bytes) -> str:
+    """Why a value with these first bytes is no row."""
     return (
         f"it begins with {head.hex(' ') or 'nothing'}, not with a zero byte and the id of a schema: its producer does "
         "not use the registry"

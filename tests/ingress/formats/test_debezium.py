@@ -80,15 +80,11 @@ def test_a_tombstone_says_nothing_new_and_is_passed_over() -> None:
     assert (found.at.tolist(), found.bad) == ([0, 2], ())
 
 
-@given(
-    st.lists(
-        st.binary(max_size=6)
-        | st.builds(
-            event, st.sampled_from("curdt"), *[st.sampled_from([None, {"id": 1}, {"id": "x"}])] * 2, st.booleans()
-        ),
-        max_size=6,
-    )
-)
+STATES = st.sampled_from([None, {"id": 1}, {"id": "x"}])
+EVENTS = st.builds(event, st.sampled_from("curdt"), STATES, STATES, st.booleans())
+
+
+@given(st.lists(st.binary(max_size=6) | EVENTS, max_size=6))
 def test_events_are_decoded_together_as_they_are_one_by_one(values: list[bytes]) -> None:
     form = DebeziumFormat({"what": "string", **COLUMNS}, "what")
     found = form.rows(values)
