@@ -20,10 +20,10 @@ from borealis_py.simulation.checkers.reference_model import SourceTruth, compute
 from borealis_py.simulation.checkers.violation import Violation
 from borealis_py.simulation.cluster.builder import APP
 from borealis_py.simulation.cluster.machines import SourceMachine
-from borealis_py.simulation.cluster.toy_query import BIG_ROWS, QUERY
+from borealis_py.simulation.cluster.toy_query import QUERY
 from borealis_py.simulation.cluster.world import SimulatedWorld
 from borealis_py.simulation.faults.catalogue import KINDS, FaultTarget
-from borealis_py.simulation.runner.scenario import SECOND, SimulatedNode
+from borealis_py.simulation.runner.scenario import SimulatedNode
 from borealis_py.simulation.witness.budgets import transactions_fit
 from borealis_py.simulation.witness.judge import judge_processes
 from sunion.model import FOREVER, TupleId
@@ -313,12 +313,12 @@ class DelayChecks:
         return until >= self.world.start_us + self.scenario.speaks_until_us
 
     def _overloaded(self, first: int, until: int) -> bool:
-        """Whether a node may have worked on more rows than it can take at the rate at which they came."""
-        s, depth, start = self.scenario, self.world.wiring.depth, self.world.start_us
-        if (work_us := 2 * depth * s.rows_us(BIG_ROWS)) <= LOOK_US:
-            return False
-        at = [start + fault.at_us for fault in self.world.struck if fault.kind == "big"]  # run live, and corrected
-        return any(one < until and first < one + s.threshold_max_us + work_us for one in at)
+        """Whether a replica worked on one bucket of more rows than come at the rate: a bucket is run whole.
+
+        Sources that were cut off send what has come meanwhile with one time.
+        """
+        wiring, us = self.world.wiring, self.scenario.threshold_max_us
+        return any(at < until and first < at + us + 2 * wiring.depth * work_us for at, work_us in wiring.overloads)
 
     def _content(self) -> None:
         """No bucket lacks a source that was healthy, as was every replica on the way of its rows.
@@ -373,13 +373,13 @@ class DelayChecks:
 
     def _way(self, node: str, first: int, source_until: int, until: int) -> bool:
         """Whether there is a clean source, and a clean chain of replicas from it to this node's output."""
-        observer = self.observer
+        observer, backlog = self.observer, self.scenario.backlog
         plan = self.world.wiring.plans[node]
         for name in plan.inputs:
-            if not any(observer.paths[node, k][name].covers(first, until) for k in range(plan.replicas)):
+            if not any(observer.paths[node, k][name].covers(first, until, backlog) for k in range(plan.replicas)):
                 continue
             if name in observer.sources:
-                if observer.sources[name].covers(first, source_until):
+                if observer.sources[name].covers(first, source_until, backlog):
                     return True
             elif self._way(name, first, source_until, until):
                 return True
@@ -395,6 +395,5 @@ class DelayChecks:
 
         s = self.scenario
         message = s.latencies.append(Longest())
-        of_a_turn = 2 * s.busiest * s.timing.slice_least_us // SECOND  # live, and corrections
-        work_us = s.rows_us(max(of_a_turn, s.timing.slice_rows // 200))  # so many while their cost is unknown
-        return s.lag_us + self.world.wiring.depth * (4 * message + 2 * s.turn_us[1] + work_us) + SKEW_US + 1_000
+        turns_us = 2 * s.turn_us[1] + s.rows_us(s.turn_rows)
+        return s.lag_us + self.world.wiring.depth * (4 * message + turns_us) + SKEW_US + 1_000

@@ -63,6 +63,8 @@ class Builder:
         self.redos: list[SimRedos] = []
         self.heard: list[Recording] = []
         """For every process that was a replica, what it has read and written."""
+        self.overloads: list[tuple[int, int]] = []
+        """(when, how long) of the turns that ran a bucket of more rows than the rate explains."""
         self.items = [
             PublisherInput(
                 scenario.seed + OF_A_LIFE * life,
@@ -234,7 +236,10 @@ class Builder:
         def busy_us() -> int:
             nonlocal ran
             before, ran = ran, kernel.ran
-            return s.rows_us(ran - before)
+            us, largest, kernel.largest = s.rows_us(ran - before), kernel.largest, 0
+            if largest > s.turn_rows:
+                self.overloads.append((self.scheduler.now_us, us))
+            return us
 
         process = ReplicaProcess(
             self.scheduler, name, spec, clock, kernel, redos, store, ended, turned, rng, s.turn_us, busy_us

@@ -112,6 +112,8 @@ class ToyKernel:
         self._part_rows = part_rows
         self.ran = 0
         """Number of rows so far."""
+        self.largest = 0
+        """Rows of the largest bucket since this was last set to 0."""
 
     # Fragment ---------------------------------------------------------------------------------------------------------
 
@@ -138,6 +140,7 @@ class ToyKernel:
                 window, digest, count = bucket // self._span, 0, 0
             ordered = buckets[bucket]
             self.ran += len(ordered)
+            self.largest = max(self.largest, len(ordered))
             if any(row[3] == POISON for row in ordered):
                 ordered, reasons = self._without_poison(ordered)
                 rejects.setdefault(bucket, []).extend(Reject(self._node, -1, reason) for reason in reasons)
