@@ -14,6 +14,9 @@ from borealis_py.log.base import Record
 
 CONFLUENT_MAGIC = 0
 """First byte of a value whose schema is in a registry; its schema's id follows in four bytes."""
+REGISTERED = "avro or protobuf"
+"""What else is behind the id of a schema: only the registry can tell."""
+IDS_SHOWN = 5
 HEAD = 5
 """Bytes before such a record."""
 DELIMITERS = ",;\t|"
@@ -51,7 +54,9 @@ def recognised(records: Sequence[Record]) -> SampledFormat:
         rest = [None if not record.value else _object(record.value[HEAD:]) for record in records]
         if any(one is not None for one in rest):
             return SampledFormat("json-schema", rest)
-        return SampledFormat("with a schema registry (Avro, Protobuf or JSON Schema)", nothing)
+        ids = sorted({int.from_bytes(value[1:HEAD]) for value in values})
+        shown = ", ".join(map(str, ids[:IDS_SHOWN])) + (", ..." if len(ids) > IDS_SHOWN else "")
+        return SampledFormat(f"{REGISTERED}, by schema {shown} of a registry", nothing)
     texts = [_text(record.value) for record in records]
     if None in [text for text, record in zip(texts, records, strict=True) if record.value]:
         return SampledFormat("binary", nothing)

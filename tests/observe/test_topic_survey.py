@@ -103,7 +103,7 @@ def test_rate_and_gap_are_of_each_partition() -> None:
     [
         ([], "nothing: no records"),
         ([None], "nothing: no values"),
-        ([b"\x00\x00\x00\x00\x07abc"], "with a schema registry (Avro, Protobuf or JSON Schema)"),
+        ([b"\x00\x00\x00\x00\x07abc"], "avro or protobuf, by schema 7 of a registry"),
         ([b"\xff\xfe"], "binary"),
     ],
 )
