@@ -8,6 +8,7 @@ is part of fingerprints, takes a hundred times as long.
 from __future__ import annotations
 
 import hashlib
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -35,7 +36,7 @@ def add_column(digest: hashlib.blake2b, column: pa.Array) -> None:
     valid = None
     if nulls:
         valid = _bits(buffers[0], first, count)
-        digest.update(valid)
+        digest.update(valid.data)
     if binary:
         _add_texts(digest, buffers, first, count, valid)
         return
@@ -46,7 +47,7 @@ def add_column(digest: hashlib.blake2b, column: pa.Array) -> None:
         values = values.reshape(count, width)
     else:
         values = _bits(buffers[1], first, count)
-    digest.update(values if valid is None else values[valid != 0])
+    digest.update((values if valid is None else values[valid != 0]).data)
 
 
 def _bits(buffer: pa.Buffer, first: int, count: int) -> np.ndarray:
@@ -66,18 +67,16 @@ def _same_nans(values: np.ndarray) -> np.ndarray:
     return doubles.view(np.uint8)
 
 
-def _add_texts(
-    digest: hashlib.blake2b, buffers: list[pa.Buffer | None], first: int, count: int, valid: np.ndarray | None
-) -> None:
+def _add_texts(digest: hashlib.blake2b, buffers: list[Any], first: int, count: int, valid: np.ndarray | None) -> None:
     offsets = np.frombuffer(buffers[1], np.int32, count + 1, 4 * first)
     lengths = offsets[1:] - offsets[:-1]
     if valid is None or not lengths[valid == 0].any():
-        digest.update(lengths)
+        digest.update(lengths.data)
         if buffers[2] is not None:
             digest.update(memoryview(buffers[2])[offsets[0] : offsets[-1]])
         return
     there = valid != 0  # bytes lie under nulls
-    digest.update(np.where(there, lengths, 0).astype(np.int32))
+    digest.update(np.where(there, lengths, 0).astype(np.int32).data)
     data = memoryview(buffers[2])
     for start, end in zip(offsets[:-1][there].tolist(), offsets[1:][there].tolist(), strict=True):
         digest.update(data[start:end])

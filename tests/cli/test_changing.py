@@ -7,13 +7,16 @@ from typing import Any
 
 import pytest
 
-from borealis_py.app.state import put_settings
+from borealis_py.app.state import put_settings, read_app
 from borealis_py.kafka.log import KafkaLog
-from borealis_py.log.messages import Policy, Threshold
+from borealis_py.log.messages import DisagreementSetting, Policy, Threshold
+from borealis_py.protocol.incarnation import Disagreement
 from tests.cli.commands import Borealis, status, statuses
+from tests.support.running import until
 
 pytestmark = [pytest.mark.broker, pytest.mark.timeout(180), pytest.mark.usefixtures("there")]
 APP = "changing"
+SUMS = (("sums", 0), ("sums", 1))
 TEXT = f"""
 from borealis_py import App
 
@@ -120,6 +123,22 @@ def test_a_query_that_is_gone_is_called_so(borealis: Borealis, bootstrap: str) -
     assert said.code == 1
     assert "has no query 'old' any more; queries: sums, big" in said.err
     assert "older" not in status(borealis, APP)["thresholds_us"]  # nobody obeys it
+
+
+def test_a_query_whose_replicas_differed_is_published_again_once_somebody_says_so(
+    borealis: Borealis, bootstrap: str
+) -> None:
+    said = borealis("resume", "sums", "--app", APP)
+    assert (said.code, "nothing to resume: no replicas of sums were seen to differ" in said.err) == (0, True)
+    found = Disagreement(7, 0, "aa", 1, "bb", "sums")
+    log, app_uid = KafkaLog(bootstrap), read_app(KafkaLog(bootstrap), APP).app_uid
+    put_settings(log, APP, {"diverged/sums": DisagreementSetting(app_uid, found)})
+    until(lambda: all(statuses(borealis, APP)[key]["diverged"] == str(found) for key in SUMS), "stopped")
+    assert "DIVERGED: nothing of sums is published" in borealis("status", "--app", APP).err
+    said = borealis("resume", "sums", "--app", APP, "--json")
+    assert json.loads(said.out) == {"app": APP, "query": "sums", "written": True, "diverged": str(found)}
+    until(lambda: all(statuses(borealis, APP)[key]["diverged"] == "" for key in SUMS), "resumed")
+    assert "did you mean 'sums'" in borealis("resume", "sum", "--app", APP).err
 
 
 def test_an_app_that_is_gone_is_called_so(borealis: Borealis) -> None:
