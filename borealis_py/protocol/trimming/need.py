@@ -41,7 +41,7 @@ class Need:
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class KeptCheckpoint:
     """A checkpoint that a replica may start from: its `bucket` and, for each source in the node's order, the offset to
     read from (`offsets`)."""
 
@@ -70,13 +70,13 @@ class Needs:
         return sorted({name for name in (*self.said, *self.doubts) if name.node == node})
 
 
-def least(kept: Iterable[Kept], origin: Bucket, sources: int, keep: int) -> Kept:
+def least(kept: Iterable[KeptCheckpoint], origin: Bucket, sources: int, keep: int) -> KeptCheckpoint:
     """The start that reads most, of the checkpoints that a replica keeps.
 
     Any of them may turn out to be torn, so a replica with fewer than `keep` may have to start from the origin (R11).
     """
     found = sorted(kept, key=lambda k: k.bucket)
     if len(found) < keep:
-        return Kept(origin, (Offset(0),) * sources)
+        return KeptCheckpoint(origin, (Offset(0),) * sources)
     offsets = zip(*(k.offsets for k in found), strict=True)
-    return Kept(found[0].bucket, tuple(min(of) for of in offsets))
+    return KeptCheckpoint(found[0].bucket, tuple(min(of) for of in offsets))

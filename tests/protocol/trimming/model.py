@@ -10,9 +10,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from borealis_py.protocol.trimming import need as need_module
-from borealis_py.protocol.trimming.cut import Graph, NodeReads, source_cut, stream_cut
 from borealis_py.protocol.trimming.fold import SILENCE_US, AckFold
-from borealis_py.protocol.trimming.need import Kept, Need, ReplicaName
+from borealis_py.protocol.trimming.limit import Graph, NodeReads, source_limit, stream_limit
+from borealis_py.protocol.trimming.need import KeptCheckpoint, Need, ReplicaName
 
 KEEP = 3
 ORIGIN = 5
@@ -31,9 +31,9 @@ MINUTE_US = 60_000_000
 
 @dataclass
 class Life:
-    """One replica. `topic`: the first bucket that its topic still has. `stood_for`: it was silent for so long that it may
-    have to start from a peer's checkpoint, and none of a peer's results may reach it; that stays so until all it has can
-    be used again."""
+    """One replica. `topic`: the first bucket that its topic still has. `stood_for`: it was silent for so long that it
+    may have to start from a peer's checkpoint, and none of a peer's results may reach it; that stays so until all it
+    has can be used again."""
 
     name: ReplicaName
     place: str
@@ -128,7 +128,7 @@ class Model:
     def say(self, life: Life, size: int) -> None:
         if life.alive:
             sources = GRAPH.nodes[life.name.node].sources
-            kept = [Kept(c, tuple(self.offset(s, c) for s in sources)) for c in life.kept]
+            kept = [KeptCheckpoint(c, tuple(self.offset(s, c) for s in sources)) for c in life.kept]
             oldest = need_module.least(kept, ORIGIN, len(sources), KEEP)
             life.number += 1
             said = Need(
@@ -191,9 +191,9 @@ class Model:
     def trim_stream(self, life: Life, size: int) -> None:
         if not life.alive:
             return
-        cut = stream_cut(GRAPH, life.fold.needs(), life.name.node, self.progress[life.name.node], life.f_s)
-        if cut.below is not None and cut.below > life.topic:
-            life.topic = cut.below
+        limit = stream_limit(GRAPH, life.fold.needs(), life.name.node, self.progress[life.name.node], life.f_s)
+        if limit.below is not None and limit.below > life.topic:
+            life.topic = limit.below
             self.trimmed += 1
 
     def trim_source(self, life: Life, size: int) -> None:
@@ -202,9 +202,9 @@ class Model:
         for source in PACE:
             if GRAPH.readers_of_source(source)[0] == life.name.node:
                 kept = self.offset(source, life.f_s)
-                cut = source_cut(GRAPH, life.fold.needs(), source, self.resumable[source], kept)
-                if cut.below is not None and cut.below > self.sources[source]:
-                    self.sources[source] = cut.below
+                limit = source_limit(GRAPH, life.fold.needs(), source, self.resumable[source], kept)
+                if limit.below is not None and limit.below > self.sources[source]:
+                    self.sources[source] = limit.below
                     self.trimmed += 1
 
     def wait(self, life: Life, size: int) -> None:

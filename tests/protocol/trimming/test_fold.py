@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from borealis_py.protocol.trimming.cut import Cut, Graph, NodeReads, Retain, source_cut, stream_cut
 from borealis_py.protocol.trimming.fold import SILENCE_US, AckFold
-from borealis_py.protocol.trimming.need import Kept, Need, Needs, ReplicaName, least
+from borealis_py.protocol.trimming.limit import Graph, NodeReads, Retain, TrimLimit, source_limit, stream_limit
+from borealis_py.protocol.trimming.need import KeptCheckpoint, Need, Needs, ReplicaName, least
 from sunion.bucket import Buckets
 
 A, B, C = ReplicaName("a", 0), ReplicaName("a", 1), ReplicaName("b", 0)
@@ -23,16 +23,16 @@ def fold(*said: tuple[ReplicaName, Need]) -> AckFold:
     return it
 
 
-def cuts(needs: Needs) -> tuple[Cut, Cut]:
-    return stream_cut(GRAPH, needs, "a", 100, 100), source_cut(GRAPH, needs, "s", 1_000, 1_000)  # type: ignore[arg-type]
+def limits(needs: Needs) -> tuple[TrimLimit, TrimLimit]:
+    return stream_limit(GRAPH, needs, "a", 100, 100), source_limit(GRAPH, needs, "s", 1_000, 1_000)  # type: ignore[arg-type]
 
 
 def test_the_least_decides_and_is_named() -> None:
     needs = fold((A, need(7)), (B, need(5)), (C, need(6))).needs()
-    assert cuts(needs) == (Cut(5, ("a.r1",)), Cut(50, ("a.r1",)))
-    assert stream_cut(GRAPH, needs, "a", 4, 100) == Cut(4, ("progress of a",))  # type: ignore[arg-type]
-    assert stream_cut(GRAPH, needs, "a", 5, 3) == Cut(3, ("retain",))  # type: ignore[arg-type]
-    assert source_cut(GRAPH, needs, "s", 49, 1_000) == Cut(49, ("publisher of s",))  # type: ignore[arg-type]
+    assert limits(needs) == (TrimLimit(5, ("a.r1",)), TrimLimit(50, ("a.r1",)))
+    assert stream_limit(GRAPH, needs, "a", 4, 100) == TrimLimit(4, ("progress of a",))  # type: ignore[arg-type]
+    assert stream_limit(GRAPH, needs, "a", 5, 3) == TrimLimit(3, ("retain",))  # type: ignore[arg-type]
+    assert source_limit(GRAPH, needs, "s", 49, 1_000) == TrimLimit(49, ("publisher of s",))  # type: ignore[arg-type]
 
 
 def test_of_the_highest_incarnation_the_last_word_counts_whatever_arrives_when() -> None:
@@ -46,20 +46,20 @@ def test_of_the_highest_incarnation_the_last_word_counts_whatever_arrives_when()
 
 def test_nothing_goes_while_anything_is_in_doubt_and_it_is_said_of_whom() -> None:
     unsaid = fold((A, need(7)), (C, need(6))).needs()
-    assert cuts(unsaid) == (Cut(None, ("a.r1 (has said nothing yet)",)),) * 2
+    assert limits(unsaid) == (TrimLimit(None, ("a.r1 (has said nothing yet)",)),) * 2
     garbage = fold((A, need(7)), (B, need(5)), (C, need(6)))
     garbage.doubt(B, "no acknowledgement")
-    assert cuts(garbage.needs()) == (Cut(None, ("a.r1 (no acknowledgement)",)),) * 2
+    assert limits(garbage.needs()) == (TrimLimit(None, ("a.r1 (no acknowledgement)",)),) * 2
     garbage.read(B, need(6, number=2), 0)  # type: ignore[arg-type]
-    assert cuts(garbage.needs())[0] == Cut(6, ("a.r1", "b.r0"))
+    assert limits(garbage.needs())[0] == TrimLimit(6, ("a.r1", "b.r0"))
     stranger = fold((A, need(7)), (B, need(5)), (C, need(6)), (ReplicaName("a", 2), need(9))).needs()
-    assert cuts(stranger) == (Cut(None, ("a.r2 (unknown replica)",)),) * 2
+    assert limits(stranger) == (TrimLimit(None, ("a.r2 (unknown replica)",)),) * 2
     wordless = fold((A, need(7)), (B, Need(inc=1, uid="u", number=1, bucket=5, offsets={})), (C, need(6))).needs()  # type: ignore[arg-type]
-    assert cuts(wordless)[1] == Cut(None, ("a.r1 (says nothing of s)",))
+    assert limits(wordless)[1] == TrimLimit(None, ("a.r1 (says nothing of s)",))
     known = fold((A, need(7)), (B, need(5)), (C, need(6))).needs()
-    assert stream_cut(GRAPH, known, "a", None, 100) == Cut(None, ("progress of a",))  # type: ignore[arg-type]
-    assert source_cut(GRAPH, known, "s", None, 100) == Cut(None, ("publisher of s",))  # type: ignore[arg-type]
-    assert source_cut(GRAPH, known, "other", 9, 9) == Cut(None, ("readers of other",))  # type: ignore[arg-type]
+    assert stream_limit(GRAPH, known, "a", None, 100) == TrimLimit(None, ("progress of a",))  # type: ignore[arg-type]
+    assert source_limit(GRAPH, known, "s", None, 100) == TrimLimit(None, ("publisher of s",))  # type: ignore[arg-type]
+    assert source_limit(GRAPH, known, "other", 9, 9) == TrimLimit(None, ("readers of other",))  # type: ignore[arg-type]
 
 
 def silent(place: str, read_back_us: int) -> AckFold:
@@ -72,32 +72,32 @@ def silent(place: str, read_back_us: int) -> AckFold:
 
 
 def test_after_an_hour_of_silence_a_live_peer_stands_for_a_replica_that_can_read_its_checkpoints() -> None:
-    assert cuts(silent("m1", SILENCE_US).needs())[1] == Cut(80, ("a.r0",))
-    assert cuts(silent("m2", SILENCE_US).needs())[1] == Cut(50, ("a.r1",)), "it could not read them"
-    assert cuts(silent("", SILENCE_US).needs())[1] == Cut(50, ("a.r1",))
+    assert limits(silent("m1", SILENCE_US).needs())[1] == TrimLimit(80, ("a.r0",))
+    assert limits(silent("m2", SILENCE_US).needs())[1] == TrimLimit(50, ("a.r1",)), "it could not read them"
+    assert limits(silent("", SILENCE_US).needs())[1] == TrimLimit(50, ("a.r1",))
 
 
 def test_silence_counts_only_up_to_what_was_sent_and_read_back() -> None:
     """A was away: what it sent before it went is no proof that B has been silent since."""
     assert silent("m1", SILENCE_US - 1).needs().silent == frozenset()
-    assert cuts(silent("m1", SILENCE_US - 1).needs())[1] == Cut(50, ("a.r1",))
+    assert limits(silent("m1", SILENCE_US - 1).needs())[1] == TrimLimit(50, ("a.r1",))
 
 
 def test_a_replica_that_was_given_up_holds_nothing_until_it_speaks_or_nobody_else_lives() -> None:
     it = silent("m2", 0)
     it.forget(B)
-    assert cuts(it.needs())[1] == Cut(80, ("a.r0",))
+    assert limits(it.needs())[1] == TrimLimit(80, ("a.r0",))
     it.forget(A)
-    assert cuts(it.needs())[1] == Cut(50, ("a.r1",)), "nobody lives: all hold"
+    assert limits(it.needs())[1] == TrimLimit(50, ("a.r1",)), "nobody lives: all hold"
     it.read(A, need(9, number=3), 0)  # type: ignore[arg-type]
     it.read(B, need(6, number=2), 0)  # type: ignore[arg-type]
-    assert cuts(it.needs())[1] == Cut(60, ("a.r1",))
+    assert limits(it.needs())[1] == TrimLimit(60, ("a.r1",))
 
 
 def test_a_start_may_need_the_origin_unless_enough_checkpoints_are_kept() -> None:
-    kept = [Kept(9, (30, 5)), Kept(7, (20, 6)), Kept(8, (25, 6))]  # type: ignore[arg-type]
-    assert least(kept, 2, 2, 3) == Kept(7, (20, 5))  # type: ignore[arg-type]
-    assert least(kept[:2], 2, 2, 3) == Kept(2, (0, 0))  # type: ignore[arg-type]
+    kept = [KeptCheckpoint(9, (30, 5)), KeptCheckpoint(7, (20, 6)), KeptCheckpoint(8, (25, 6))]  # type: ignore[arg-type]
+    assert least(kept, 2, 2, 3) == KeptCheckpoint(7, (20, 5))  # type: ignore[arg-type]
+    assert least(kept[:2], 2, 2, 3) == KeptCheckpoint(2, (0, 0))  # type: ignore[arg-type]
 
 
 def test_a_duration_keeps_whole_buckets_behind_the_frontier() -> None:

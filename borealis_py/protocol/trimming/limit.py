@@ -4,9 +4,10 @@ The least of what anybody may still read decides; on any doubt nothing goes. Who
 
 - a source: each replica of each node that reads it, from its oldest kept checkpoint (R11, R12). A redo reads from F_s,
   which is not below it.
-- a replica's topic: each replica of each node that reads the stream, likewise (R5); peers that take over a checkpoint, from
-  their own F_s (R14), and those that start from one, from their own bucket (B45); whoever publishes, from the progress
-  (R10); a new live subscriber, from there, too.
+- a replica's topic: each replica of each node that reads the stream, likewise (R5); peers that take over a checkpoint,
+  from their own F_s (R14), and those that start from one, from their own bucket (B45); whoever publishes, from the
+  progress (R10); a new live subscriber, from there, too. Subscribers say nothing: one that falls behind what is kept
+  learns that the rest is gone.
 """
 
 from __future__ import annotations
@@ -59,7 +60,7 @@ class Retain:
 
 
 @dataclass(frozen=True, slots=True)
-class Cut:
+class TrimLimit:
     """How far one topic may be deleted.
 
     Attributes:
@@ -82,7 +83,7 @@ class Unsure(Exception):
         super().__init__(", ".join(self.names))
 
 
-def stream_cut(graph: Graph, needs: Needs, node: str, published: Bucket | None, kept: Bucket | None) -> Cut:
+def stream_limit(graph: Graph, needs: Needs, node: str, published: Bucket | None, kept: Bucket | None) -> TrimLimit:
     """The bucket below which the topics of all replicas of `node` may be deleted, in all their partitions.
 
     Args:
@@ -90,7 +91,7 @@ def stream_cut(graph: Graph, needs: Needs, node: str, published: Bucket | None, 
         kept: the first bucket that the policy keeps (`Retain.bucket`). None: all.
     """
     if kept is None:
-        return Cut(None, ("retain",))
+        return TrimLimit(None, ("retain",))
     holds: list[_Hold] = [(kept, "retain")]
     try:
         if published is None:
@@ -99,19 +100,20 @@ def stream_cut(graph: Graph, needs: Needs, node: str, published: Bucket | None, 
         for reader in (node, *graph.readers_of_stream(node)):
             holds += [(need.bucket, str(name)) for name, need in holders(graph, needs, reader)]
     except Unsure as unsure:
-        return Cut(None, unsure.names)
+        return TrimLimit(None, unsure.names)
     return _lowest(holds)
 
 
-def source_cut(graph: Graph, needs: Needs, source: str, resumable: Offset | None, kept: Offset | None) -> Cut:
+def source_limit(graph: Graph, needs: Needs, source: str, resumable: Offset | None, kept: Offset | None) -> TrimLimit:
     """The offset below which a source may be deleted.
 
     Args:
-        resumable: the highest offset from which on the log still shows a publisher where to resume (B5). None: not known.
+        resumable: the highest offset from which on the log still shows a publisher where to resume (B5). None: not
+            known.
         kept: the first offset that the policy keeps. None: all.
     """
     if kept is None:
-        return Cut(None, ("retain",))
+        return TrimLimit(None, ("retain",))
     holds: list[_Hold] = [(kept, "retain")]
     try:
         if resumable is None:
@@ -126,7 +128,7 @@ def source_cut(graph: Graph, needs: Needs, source: str, resumable: Offset | None
                     raise Unsure([f"{name} (says nothing of {source})"])
                 holds.append((need.offsets[source], str(name)))
     except Unsure as unsure:
-        return Cut(None, unsure.names)
+        return TrimLimit(None, unsure.names)
     return _lowest(holds)
 
 
@@ -161,7 +163,7 @@ def holders(graph: Graph, needs: Needs, node: str) -> Iterator[tuple[ReplicaName
     return iter(found)
 
 
-def _lowest(holds: Iterable[_Hold]) -> Cut:
+def _lowest(holds: Iterable[_Hold]) -> TrimLimit:
     found = list(holds)
     below = min(at for at, _ in found)
-    return Cut(below, tuple(dict.fromkeys(who for at, who in found if at == below)))
+    return TrimLimit(below, tuple(dict.fromkeys(who for at, who in found if at == below)))

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from borealis_py.protocol.trimming import cut as cut_module
+from borealis_py.protocol.trimming import limit as limit_module
 from borealis_py.protocol.trimming import need as need_module
-from borealis_py.protocol.trimming.cut import Cut, Graph
 from borealis_py.protocol.trimming.fold import AckFold
-from borealis_py.protocol.trimming.need import Kept, Need, Needs, ReplicaName
+from borealis_py.protocol.trimming.limit import Graph, TrimLimit
+from borealis_py.protocol.trimming.need import KeptCheckpoint, Need, Needs, ReplicaName
 from tests.protocol.trimming.drawing import drawn
 from tests.protocol.trimming.model import run
 
@@ -22,20 +22,20 @@ SEEDS = 150
 
 def a_bucket_too_high(patch: Patch) -> None:
     """What is needed first goes, too."""
-    kept = cut_module._lowest
+    kept = limit_module._lowest
 
-    def lowest(holds: Iterable[tuple[int, str]]) -> Cut:
-        cut = kept(holds)
-        return cut if cut.below is None else replace(cut, below=cut.below + 1)
+    def lowest(holds: Iterable[tuple[int, str]]) -> TrimLimit:
+        limit = kept(holds)
+        return limit if limit.below is None else replace(limit, below=limit.below + 1)
 
-    patch.setattr(cut_module, "_lowest", lowest)
+    patch.setattr(limit_module, "_lowest", lowest)
 
 
 def the_newest_checkpoint(patch: Patch) -> None:
     """A replica says what a start from its newest checkpoint reads."""
     kept = need_module.least
 
-    def least(found: Iterable[Kept], origin: int, sources: int, keep: int) -> Kept:
+    def least(found: Iterable[KeptCheckpoint], origin: int, sources: int, keep: int) -> KeptCheckpoint:
         all_of_it = list(found)
         return kept(all_of_it, origin, sources, keep) if len(all_of_it) < keep else all_of_it[-1]
 
@@ -59,8 +59,8 @@ def a_reader_of_the_source_is_forgotten(patch: Patch) -> None:
 
 
 def without(patch: Patch, words: str) -> None:
-    kept = cut_module._lowest
-    patch.setattr(cut_module, "_lowest", lambda holds: kept([h for h in holds if not h[1].startswith(words)]))
+    kept = limit_module._lowest
+    patch.setattr(limit_module, "_lowest", lambda holds: kept([h for h in holds if not h[1].startswith(words)]))
 
 
 def the_progress_is_forgotten(patch: Patch) -> None:
@@ -73,10 +73,10 @@ def the_publisher_is_forgotten(patch: Patch) -> None:
 
 def peers_are_forgotten(patch: Patch) -> None:
     """Those that take over results need nothing of a node's own topics."""
-    kept = cut_module.stream_cut
+    kept = limit_module.stream_limit
 
-    def cut(graph: Graph, needs: Needs, node: str, *rest: Any) -> Cut:
-        real, first = cut_module.holders, True
+    def limit(graph: Graph, needs: Needs, node: str, *rest: Any) -> TrimLimit:
+        real, first = limit_module.holders, True
 
         def holders(*args: Any) -> Iterator[tuple[ReplicaName, Need]]:
             nonlocal first
@@ -84,14 +84,14 @@ def peers_are_forgotten(patch: Patch) -> None:
             return iter(found)
 
         with pytest.MonkeyPatch.context() as inner:
-            inner.setattr(cut_module, "holders", holders)
+            inner.setattr(limit_module, "holders", holders)
             return kept(graph, needs, node, *rest)
 
-    patch.setattr("tests.protocol.trimming.model.stream_cut", cut)
+    patch.setattr("tests.protocol.trimming.model.stream_limit", limit)
 
 
 def who_has_said_nothing_holds_nothing(patch: Patch) -> None:
-    real = cut_module.holders
+    real = limit_module.holders
 
     def holders(graph: Graph, needs: Needs, node: str) -> Iterator[tuple[ReplicaName, Need]]:
         known = {n: need for n, need in needs.said.items() if n.node == node}
@@ -99,18 +99,18 @@ def who_has_said_nothing_holds_nothing(patch: Patch) -> None:
         far = Need(inc=1, uid="", number=1, bucket=2**40, offsets=dict.fromkeys(("web", "till"), 2**40))  # type: ignore[arg-type]
         return real(graph, replace(needs, said={**needs.said, **dict.fromkeys(silent, far)}), node)
 
-    patch.setattr(cut_module, "holders", holders)
+    patch.setattr(limit_module, "holders", holders)
 
 
 def the_silent_need_no_common_place(patch: Patch) -> None:
     """A live peer stands for a silent replica that cannot read its checkpoints."""
-    real = cut_module.holders
+    real = limit_module.holders
 
     def holders(graph: Graph, needs: Needs, node: str) -> Iterator[tuple[ReplicaName, Need]]:
         said = {name: replace(need, place="anywhere") for name, need in needs.said.items()}
         return real(graph, replace(needs, said=said), node)
 
-    patch.setattr(cut_module, "holders", holders)
+    patch.setattr(limit_module, "holders", holders)
 
 
 def the_silent_hold_nothing_at_once(patch: Patch) -> None:
