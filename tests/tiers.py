@@ -55,7 +55,10 @@ SLOW = (
     "tests/spark/test_kafka.py",
     "tests/verify/test_command.py::test_a_running_app_is_clean",
 )
-SOME = {"tests/simulation/test_planted.py": 12}
+SOME = {
+    "tests/simulation/test_ingress_seeds.py::test_a_rule_that_is_switched_off_is_found": 4,
+    "tests/simulation/test_planted.py": 12,
+}
 
 
 class Item(Protocol):

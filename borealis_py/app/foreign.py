@@ -4,6 +4,7 @@ what they say about waiting fits the queries that read them.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping
 from contextlib import closing
 
@@ -21,9 +22,15 @@ from borealis_py.query.units import format_duration
 
 ClusterLog = Callable[[str | None], Log]
 """The log of a cluster by its name in the configuration; None: the app's own."""
+LOOKS, LOOK_S = 20, 0.1
+"""How often a topic is asked for, and the pause between, before it counts as absent: of one that was created just now,
+a broker may not know yet."""
+Sleep = Callable[[float], None]
 
 
-def with_inputs(spec: AppSpec, log_of: ClusterLog, before: AppSpec | None) -> tuple[AppSpec, list[str]]:
+def with_inputs(
+    spec: AppSpec, log_of: ClusterLog, before: AppSpec | None, sleep: Sleep = time.sleep
+) -> tuple[AppSpec, list[str]]:
     """The app with the number of inputs of each ingress: that of its description, else what the topic has.
 
     Args:
@@ -45,7 +52,7 @@ def with_inputs(spec: AppSpec, log_of: ClusterLog, before: AppSpec | None) -> tu
         if old is not None and known and not ingress.inputs:
             counts[name] = old.inputs
         try:
-            partitions = _partitions(log_of(ingress.cluster), ingress.topic)
+            partitions = _partitions(log_of(ingress.cluster), ingress.topic, sleep)
         except LogUnreachable as exc:
             if not known:
                 raise
@@ -77,11 +84,11 @@ def earliest_foreign_us(spec: AppSpec, log_of: ClusterLog, timing: Timing) -> in
         if ingress.start == "earliest":
             log, decoder = log_of(ingress.cluster), decoder_for(name, ingress, spec.sources[name], timing.row_max_bytes)
             with closing(log.lookup()) as lookup:
-                firsts.append(first_stime(lookup, ingress.topic, _partitions(log, ingress.topic), decoder))
+                firsts.append(first_stime(lookup, ingress.topic, _partitions(log, ingress.topic, time.sleep), decoder))
     return min((first for first in firsts if first is not None), default=None)
 
 
-def ask_inputs(spec: AppSpec, log_of: ClusterLog) -> AppSpec:
+def ask_inputs(spec: AppSpec, log_of: ClusterLog, sleep: Sleep = time.sleep) -> AppSpec:
     """The app with those numbers of inputs that it does not say, for `check` and `explain`: from the topics.
 
     Raises:
@@ -89,7 +96,7 @@ def ask_inputs(spec: AppSpec, log_of: ClusterLog) -> AppSpec:
     """
     unknown = {name: ingress for name, ingress in spec.ingresses.items() if not ingress.inputs}
     try:
-        counts = {name: _partitions(log_of(ingress.cluster), ingress.topic) for name, ingress in unknown.items()}
+        counts = {name: _partitions(log_of(one.cluster), one.topic, sleep) for name, one in unknown.items()}
     except LogUnreachable as exc:
         raise LaunchError(
             f"app {spec.name!r}: how many inputs {_names(unknown)} make{'s' if len(unknown) == 1 else ''} depends on "
@@ -138,8 +145,12 @@ def remarks(spec: AppSpec, timing: Timing) -> list[str]:
     return found
 
 
-def _partitions(log: Log, topic: str) -> int:
+def _partitions(log: Log, topic: str, sleep: Sleep) -> int:
     with closing(log.admin()) as admin:
+        for _ in range(LOOKS - 1):
+            if found := admin.partitions(topic):
+                return found
+            sleep(LOOK_S)
         return admin.partitions(topic)
 
 

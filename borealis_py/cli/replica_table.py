@@ -125,24 +125,34 @@ def remarks(state: AppState, statuses: Statuses, now_us: int) -> list[str]:
         f"redos run inline in {', '.join(map(str, sorted(them)))}: {why}"
         for why, them in inline_reasons(state, statuses, now_us).items()
     ]
-    late = [_lateness(source) for source in late_sources(statuses).values()]
-    apart = [_apart(query, *sources) for query, sources in apart_sources(state, statuses).items()]
+    late = [_lateness(source, _writer(state, source)) for source in late_sources(statuses).values()]
+    apart = [
+        _apart(query, least, most, _writer(state, most))
+        for query, (least, most) in apart_sources(state, statuses).items()
+    ]
     return stopped + inline + late + apart
 
 
-def _apart(query: str, least: InputStatus, most: InputStatus) -> str:
+def _writer(state: AppState, source: InputStatus) -> str:
+    """What writes a source, and waits for its late rows."""
+    from borealis_py.query.names import base_name
+
+    return "ingress" if base_name(source.name) in state.spec.ingresses else "publisher"
+
+
+def _apart(query: str, least: InputStatus, most: InputStatus, writer: str) -> str:
     waits = f"{most.lateness_us / 1e6:.3g} s for late rows, that of {least.name} {least.lateness_us / 1e6:.3g} s"
     return (
-        f"{query}: the publisher of {most.name} waits {waits}: more than the threshold lies between, so buckets run "
+        f"{query}: the {writer} of {most.name} waits {waits}: more than the threshold lies between, so buckets run "
         f"without {most.name}"
     )
 
 
-def _lateness(source: InputStatus) -> str:
+def _lateness(source: InputStatus, writer: str) -> str:
     half, most, longest = (f"{late_us / 1e6:.3g} s" for late_us in source.late_us)
     enough = "" if source.late_us[2] <= source.lateness_us else ": later ones are dead letters"
     return (
-        f"rows of {source.name} come late: 50% within {half}, 99% within {most}, all within {longest}; its publisher "
+        f"rows of {source.name} come late: 50% within {half}, 99% within {most}, all within {longest}; its {writer} "
         f"waits {source.lateness_us / 1e6:.3g} s{enough}"
     )
 

@@ -10,11 +10,14 @@ import structlog
 from borealis_py.ingress.catch_up import AHEAD_US, BacklogFronts
 from borealis_py.ingress.counts import IngressCounts
 from borealis_py.ingress.decoder import Decoded, Int64s, TopicDecoder
-from borealis_py.ingress.foreign_topic import LOOK_US, ForeignTopic
 from borealis_py.ingress.input_part import InputLimits, InputPart, part_for
 from borealis_py.ingress.input_writer import InputWriter
-from borealis_py.ingress.partition_queue import Gap, PartitionQueue
+from borealis_py.ingress.partition_start import NOT_BEGUN, PartitionStart
 from borealis_py.ingress.plan import IngressPlan
+from borealis_py.ingress.silence import SILENT_US
+from borealis_py.ingress.topic.foreign_topic import LOOK_US, ForeignTopic
+from borealis_py.ingress.topic.gone_partitions import GonePartitions
+from borealis_py.ingress.topic.partition_queue import Gap, PartitionQueue
 from borealis_py.ingress.watermark import NEVER, Watermarks
 from borealis_py.log.base import NewRecord
 
@@ -22,14 +25,12 @@ log = structlog.get_logger("borealis.ingress")
 
 IDLE_US = 500_000
 """Where nothing can be promised, an empty record this often says that its writer lives."""
-SILENT_US = 2_000_000
-"""An owner that has not learned the topic's ends for this long writes nothing, so that another takes over."""
 STALLED_US = 1_000_000
 """A partition that has not moved for this long, although it has a backlog, holds up no other."""
 HELD_US = 20_000
 """How soon to look again whether what is held back may go on."""
-TURN_RECORDS = 10_000
-"""Records copied in one turn."""
+TURN_RECORDS, TURN_BYTES = 10_000, 4 << 20
+"""Records copied in one turn, and about how many bytes of them."""
 
 
 class Copier:
@@ -54,15 +55,16 @@ class Copier:
         """Partitions whose ends the broker did not tell when it was last asked."""
         self.more = False
         """Something can be copied at once."""
-        self.silent = False
-        """It has not learned the topic's ends for too long, and writes nothing."""
         self._plan, self._topic, self._decoder = plan, topic, decoder
         self._writers, self._counts, self._catch_up = writers, counts, catch_up
         self._rule = Watermarks(spec.lateness_us, spec.boundary == "data", spec.expect_us)
         self._buckets = plan.targets[0].buckets
         self._ahead_us = plan.targets[0].ahead_max_us
         self._due_us: int | None = None
-        self._held = False
+        self._held = self._mute = False
+        self._gone, self._given_up = GonePartitions(), frozenset[int]()
+        self._starts: dict[int, PartitionStart] = {}
+        """Of partitions that begin, and are not copied before all logs tell."""
 
     # Positions --------------------------------------------------------------------------------------------------------
 
@@ -76,16 +78,24 @@ class Copier:
     def _grow(self, new: Sequence[int], now_us: int) -> None:
         """Copy partitions that the topic did not have before, from their beginning."""
         for p in new:
-            for i in self._plan.fed_by(p):
-                self._writers[i].at[p] = 0
+            self._start(p, now_us)
             self._topic.open(p, 0, now_us)
             self._rule.open(p, 0)
         log.warning(
-            f"{self._plan.name} has more partitions than before: they are copied from their beginning, by the inputs "
-            "that exist",
+            f"{self._plan.name} has partitions that were not there before: they are copied from their beginning, by "
+            "the inputs that exist",
             partitions=new,
         )
         self._feed(self._topic.queues)
+
+    def _start(self, partition: int, now_us: int) -> None:
+        """A partition is copied from its beginning. An only input tells that with its first row, several do before."""
+        last, fed = self._writers[self._plan.refuser(partition)], self._plan.fed_by(partition)
+        if len(fed) == 1:
+            last.at[partition] = 0
+            return
+        others = [self._writers[i] for i in fed if self._writers[i] is not last]
+        self._starts[partition] = PartitionStart(partition, last, others, now_us)
 
     def _feed(self, partitions: Iterable[int]) -> None:
         for i, writer in enumerate(self._writers):
@@ -93,12 +103,13 @@ class Copier:
 
     # A turn -----------------------------------------------------------------------------------------------------------
 
-    def turn(self, now_us: int, new_ends: bool, full: bool) -> list[NewRecord]:
+    def turn(self, now_us: int, new_ends: bool, silent: bool, full: bool) -> list[NewRecord]:
         """Copy what has come, and return the records to append.
 
         Args:
             new_ends: the topic's ends have been told since the last turn.
-            full: too many records are in flight: copy nothing.
+            silent: another is to take over: write nothing.
+            full: too much is in flight: write nothing, no boundaries either.
         """
         topic = self._topic
         new = [p for p in range(topic.partitions or 0) if p not in topic.queues]
@@ -106,23 +117,20 @@ class Copier:
             self._grow(new, now_us)
         if topic.counted_us is not None:
             self._rule.counted(topic.counted_us)
+            self._give_up(self._gone.look(topic.queues, topic.partitions or 0, topic.counted_us))
         if new_ends:
             self._told()
         self._ask(now_us)
-        since = topic.learned_us
-        silent = since is not None and now_us - since > SILENT_US
-        if silent != self.silent:
-            self.silent = silent
-            self._tell_silence()
-        self.more = False
+        self.more, self._mute = False, silent or full
         if silent:
             self._hold_up_nobody(topic.queues)
             return []
         if full:
             self._hold_up_nobody(p for p, queue in topic.queues.items() if now_us - queue.moved_us >= STALLED_US)
-        else:
-            topic.poll(now_us)
-            self._copy(now_us)
+            return []
+        self._starts = {p: start for p, start in self._starts.items() if not start.turn(now_us)}
+        topic.poll(now_us)
+        self._copy(now_us)
         for i, writer in enumerate(self._writers):
             self._flush(i, writer, now_us)
         return [record for writer in self._writers for record in writer.drain()]
@@ -135,13 +143,13 @@ class Copier:
     def next_wakeup(self, now_us: int) -> int:
         """When the next turn is due (µs) if nothing arrives before."""
         due = [self._topic.next_wakeup]
-        if not self.silent:
+        if not self._mute:
             due += [writer.sent_us + IDLE_US for writer in self._writers]
         if self._topic.unanswered:
             due.append(now_us + LOOK_US)
         elif self._due_us is not None:
             due.append(self._due_us)
-        if self._held:
+        if self._held and not self._mute:
             due.append(now_us + HELD_US)
         return min(due)
 
@@ -151,13 +159,25 @@ class Copier:
         for p, told in self._topic.ends.items():
             if told.written is not None and p in self._topic.queues:
                 self._rule.told(p, asked, told.written)
-        missing = tuple(p for p in self._topic.queues if self._told_of(p) is None)
+        missing = tuple(p for p in self._topic.queues if self._told_of(p) is None and p not in self._given_up)
         if missing != self.missing:
             self.missing = missing
             if missing:
                 log.warning(f"{self._plan.name}: partitions cannot be read: their inputs wait", partitions=missing)
             else:
                 log.info(f"{self._plan.name}: all partitions can be read again")
+
+    def _give_up(self, gone: frozenset[int]) -> None:
+        if gone == self._given_up:
+            return
+        if gone - self._given_up:
+            log.error(
+                f"{self._plan.name} has fewer partitions than before, so it was deleted and created again: no input "
+                "waits for those that are gone",
+                partitions=sorted(gone - self._given_up),
+            )
+        self._given_up = gone
+        self._rule.give_up(gone)
 
     def _told_of(self, partition: int) -> int | None:
         told = self._topic.ends.get(partition)
@@ -172,13 +192,6 @@ class Copier:
         bucket_end_us = ((now_us - lag) // width + 1) * width + lag
         self._due_us = min(bucket_end_us, now_us + SILENT_US // 2)  # wide buckets are no silence
 
-    def _tell_silence(self) -> None:
-        name = self._plan.name
-        if self.silent:
-            log.warning(f"{name}: its ends could not be learned for {SILENT_US // 1_000_000} s: another may take over")
-        else:
-            log.info(f"{name}: its ends can be learned again")
-
     # Copying ----------------------------------------------------------------------------------------------------------
 
     def _copy(self, now_us: int) -> None:
@@ -189,7 +202,8 @@ class Copier:
             self._settle(p, queue, now_us)
         while True:
             ready = [(self._front(p, head), p) for p in queues if p not in held and (head := self._head(p, now_us))]
-            if not ready or left <= 0:
+            enough = left <= 0 or sum(writer.waiting_bytes for writer in self._writers) >= TURN_BYTES
+            if not ready or enough:
                 break
             _, p = min(ready)
             done = self._copy_some(p, now_us)
@@ -198,7 +212,7 @@ class Copier:
                 self._settle(p, queues[p], now_us)
             else:
                 held.add(p)
-        self.more = self._topic.more or (left <= 0 and bool(ready))
+        self.more = self._topic.more or (enough and bool(ready))
         self._held = bool(held)
 
     def _settle(self, partition: int, queue: PartitionQueue, now_us: int) -> None:
@@ -222,6 +236,8 @@ class Copier:
 
     def _head(self, partition: int, now_us: int) -> Decoded | None:
         queue = self._topic.queues[partition]
+        if partition in self._starts:
+            return None
         while isinstance(head := queue.head(self._decoder), Gap):
             self._pass(queue, head, now_us)
         return head
@@ -234,26 +250,28 @@ class Copier:
         p, topic = queue.partition, self._plan.spec.topic
         if gap.end is None:
             self._counts.lost += gap.to - gap.at
+            for writer in (self._writers[i] for i in self._plan.fed_by(p)):
+                first = max(gap.at, writer.at.get(p, 0))  # it may have got further than another input
+                if first < gap.to:
+                    why = f"lost: {topic}[{p}], offsets {first} to {gap.to - 1}: retention deleted them unread"
+                    self._refuse(writer, p, gap.to, why, now_us)
+                writer.at[p] = max(gap.to, writer.at.get(p, 0))
         else:
             self._counts.made_again += 1
-            again = (
+            why = (
                 f"made again: {topic}[{p}] ends at {gap.end}, offset {gap.at} was next: the topic was deleted and "
                 "created again, and is copied from its beginning"
             )
-        for i in self._plan.fed_by(p):
-            writer, reason = self._writers[i], ""
-            first = max(gap.at, writer.at.get(p, 0))  # it may have got further than another input
-            if gap.end is None and first < gap.to:
-                reason = f"lost: {topic}[{p}], offsets {first} to {gap.to - 1}: retention deleted them unread"
-            elif gap.end is not None and i == self._plan.refuser(p):
-                reason = again
-            if reason:
-                log.error(reason)
-                self._counts.rejected += 1
-                writer.add(InputPart.gap(p, reason, gap.to, self._decoder.schema), now_us)
-            writer.at[p] = gap.to if gap.end is not None else max(gap.to, writer.at.get(p, 0))
+            self._refuse(self._writers[self._plan.refuser(p)], p, NOT_BEGUN, why, now_us)
+            self._start(p, now_us)
         queue.passed(gap)
         self._rule.open(p, gap.to)
+
+    def _refuse(self, writer: InputWriter, partition: int, after: int, reason: str, now_us: int) -> None:
+        """A dead letter for what is not there any more. Copying goes on at `after`."""
+        log.error(reason)
+        self._counts.rejected += 1
+        writer.add(InputPart.gap(partition, reason, after, self._decoder.schema), now_us)
 
     def _copy_some(self, partition: int, now_us: int) -> int:
         """Copy the first of a partition's records that may go now. Returns their number."""

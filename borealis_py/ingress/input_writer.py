@@ -53,16 +53,24 @@ class InputWriter:
         """Rows added, and records refused; of these, those that came late."""
         self.read_to = 0
         """Offset up to which the input's log was read without finding a newer claim."""
+        self.made = self.stored = 0
+        """Records made, and how many of them have been read back from the input's log."""
         self._target, self._codec, self._uid, self._epoch = target, codec, uid, epoch
         self._parts: list[InputPart] = []
         self._first_seq = last_seq + 1
         self._bytes = self._rows = 0
         self._out: list[NewRecord] = []
+        self._out_bytes = 0
 
     @property
     def collecting(self) -> bool:
         """Whether something waits for `flush`."""
         return bool(self._parts)
+
+    @property
+    def waiting_bytes(self) -> int:
+        """Size of what waits for `flush` and `drain`."""
+        return self._bytes + self._out_bytes
 
     def add(self, part: InputPart, now_us: int) -> None:
         """Add records, in offset order of their partition. The caller has checked them (`part_for`)."""
@@ -109,11 +117,13 @@ class InputWriter:
         buckets = self._target.buckets
         lowest = buckets.of(int(stimes.min())) if len(stimes) else buckets.closed_by(self.boundary - 1)
         self._out.append(NewRecord(self._target.feed, pack(header, payload), timestamp_ms=buckets.timestamp_ms(lowest)))
+        self._out_bytes += self._bytes
         self._first_seq, self._bytes, self._rows, self.sent_us = self.last_seq + 1, 0, 0, now_us
+        self.made += 1
 
     def drain(self) -> list[NewRecord]:
         """The records made since the last call, in order."""
-        out, self._out = self._out, []
+        out, self._out, self._out_bytes = self._out, [], 0
         return out
 
     @property

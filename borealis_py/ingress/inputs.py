@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import closing
+from typing import NamedTuple
 
 from borealis_py.client.target import BegunAnew, PublishFailed
 from borealis_py.ingress.ownership import Ownership
@@ -12,9 +13,17 @@ from borealis_py.log.base import EndsQuery, Feed, Log, LogError, NewRecord, Reco
 from borealis_py.log.description import Life, OtherLife, OtherVersion, check_life
 
 OUTSTANDING_MAX = 1_000
-"""Limit of records in flight; nothing is copied while there are more."""
+OUTSTANDING_BYTES_MAX = 16 << 20
+"""Limits of records in flight, and of their bytes; nothing is written while there are more."""
 ATTEMPTS_MAX = 5
 """How often an input is claimed again, by the owner of the first one."""
+
+
+class InFlight(NamedTuple):
+    """A record that has been appended, and not been acknowledged: where, and its size."""
+
+    feed: Feed
+    size: int
 
 
 class InputLogs:
@@ -44,18 +53,13 @@ class InputLogs:
         for owner in self.owners:
             self._reader.open(owner.target.feed, owner.begin)
         self._of = {owner.target.feed: i for i, owner in enumerate(self.owners)}
-        self._in_flight = 0
+        self._in_flight = self._in_flight_bytes = 0
         self._attempts = [0] * len(self.owners)
 
     @property
     def full(self) -> bool:
-        """Too many records are in flight: wait for the log."""
-        return self._in_flight >= OUTSTANDING_MAX
-
-    @property
-    def settled(self) -> bool:
-        """Whether everything appended is in the log."""
-        return self._in_flight == 0
+        """Too much is in flight: wait for the log."""
+        return self._in_flight >= OUTSTANDING_MAX or self._in_flight_bytes >= OUTSTANDING_BYTES_MAX
 
     @property
     def read(self) -> bool:
@@ -150,8 +154,10 @@ class InputLogs:
             owner.step_down()
 
     def append(self, record: NewRecord) -> None:
+        size = len(record.value or b"")
         self._in_flight += 1
-        self._appender.append(record, record.feed)
+        self._in_flight_bytes += size
+        self._appender.append(record, InFlight(record.feed, size))
 
     def close(self) -> None:
         self._reader.close()
@@ -172,10 +178,12 @@ class InputLogs:
 
     def _deliveries(self) -> None:
         for delivery in self._appender.deliveries():
+            assert isinstance(delivery.token, InFlight)
             self._in_flight -= 1
+            self._in_flight_bytes -= delivery.token.size
             if delivery.error is not None:
                 self._look()  # records in flight may have met topics of another life
                 raise PublishFailed(
-                    f"{delivery.token}: the log refused a record: {delivery.error}. Start the ingress of "
+                    f"{delivery.token.feed}: the log refused a record: {delivery.error}. Start the ingress of "
                     f"{self._plan.name} again: it goes on where the log ends"
                 )

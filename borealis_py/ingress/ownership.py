@@ -37,6 +37,8 @@ class Ownership:
         self.claiming = self.owning = self.lost = False
         self.heard = False
         """An owner's record has been read since this was reset."""
+        self.stored = 0
+        """Batches that this wrote since its last claim, and has read back."""
         self._life, self._uid, self._lateness_us = life, uid, lateness_us
         self._start, self._known_end = start, end
         self._tail: list[TailEntry] = []
@@ -64,7 +66,7 @@ class Ownership:
         """The EPOCH record to append."""
         assert self.end is not None, "a claim needs a log that has been read"
         self.epoch = max(self.end.fold.epoch, self.position) + 1  # exceeds all: a claim's is at most its offset + 1
-        self.claiming, self.owning, self.lost = True, False, False
+        self.claiming, self.owning, self.lost, self.stored = True, False, False, 0
         buckets = self.target.buckets
         stamp = buckets.timestamp_ms(buckets.closed_by(self.end.fold.boundary))
         claim = ClaimHeader(self.target.app_uid, self.epoch, self._uid, self._lateness_us)
@@ -94,6 +96,8 @@ class Ownership:
         now_owner, own = (after.fold.epoch, after.fold.owner), (self.epoch, self._uid)
         if now_owner != owner or (not isinstance(header, ClaimHeader) and (header.epoch, header.uid) == owner):
             self.heard = True
+        if not isinstance(header, ClaimHeader) and (header.epoch, header.uid) == own:
+            self.stored += 1
         if self.owning and now_owner != own:
             self.owning, self.lost = False, True
         if self.claiming and isinstance(header, ClaimHeader) and (header.epoch, header.uid) == own:

@@ -18,10 +18,12 @@ from borealis_py.ingress.copied_input import CopiedInput
 from borealis_py.ingress.copier import IDLE_US, Copier
 from borealis_py.ingress.counts import IngressCounts
 from borealis_py.ingress.decoder import TopicDecoder
-from borealis_py.ingress.foreign_topic import LOOK_US, ForeignTopic
 from borealis_py.ingress.input_writer import InputWriter
 from borealis_py.ingress.inputs import InputLogs
+from borealis_py.ingress.partition_start import NOT_BEGUN
 from borealis_py.ingress.plan import IngressPlan
+from borealis_py.ingress.silence import Silence
+from borealis_py.ingress.topic.foreign_topic import LOOK_US, ForeignTopic
 from borealis_py.log.base import EndsQuery, Log, Wake
 from borealis_py.log.foreign import ForeignLog
 
@@ -77,6 +79,8 @@ class IngressSession:
         self._codecs = [ArrowSourceCodec(t.source, plan.columns, t.row_max_bytes) for t in plan.targets]
         self._writers: list[InputWriter] = []
         self._copier: Copier | None = None
+        self._silence: Silence | None = None
+        """Of an owner."""
         self._now_us = 0
         self._heard_us: int | None = None
         """When an owner was heard last, or this began to listen."""
@@ -99,7 +103,7 @@ class IngressSession:
     @property
     def silent(self) -> bool:
         """Whether this process owns the inputs, but cannot learn the topic's ends, and writes nothing."""
-        return self._copier is not None and self._copier.silent
+        return self._silence is not None and self._silence.silent
 
     @property
     def positions(self) -> Mapping[int, int]:
@@ -218,6 +222,7 @@ class IngressSession:
             self.state = IngressState.POSITIONING
             self.counts.taken_over += 1
             self._writers = [self._writer(i, now_us) for i in range(len(self._codecs))]
+            self._silence = Silence(self._plan.name, now_us)
 
     def _writer(self, index: int, now_us: int) -> InputWriter:
         owner = self._inputs.owners[index]
@@ -230,7 +235,7 @@ class IngressSession:
         log.warning(why, uid=self._uid)
         if self._copier is not None:
             self._copier.close()
-        self.state, self._copier, self._writers = IngressState.STANDBY, None, []
+        self.state, self._copier, self._silence, self._writers = IngressState.STANDBY, None, None, []
         self._inputs.step_down()
         self._heard_us, self._own_ends = self._now_us, None
 
@@ -246,12 +251,15 @@ class IngressSession:
         if now_us < self._again_us:
             return
         self._again_us = now_us + AGAIN_US
+        mute = self._must_be_silent(now_us) or self._inputs.full
         for i, writer in enumerate(self._writers):
-            if now_us - writer.sent_us >= IDLE_US:
+            if now_us - writer.sent_us >= IDLE_US and not mute:
                 self._tell(i, now_us)
         begin = self._first_offsets(now_us)
         if begin is None:
             return
+        for writer in self._writers:  # an owner before may have told some inputs where to begin: all begin there
+            begin = {p: writer.at.get(p, offset) for p, offset in begin.items()}
         told = True
         for i, writer in reversed(list(enumerate(self._writers))):
             own = {p: begin[p] for p in self._plan.feeders(i, begin)}
@@ -264,6 +272,10 @@ class IngressSession:
         if told:
             self._begin(now_us)
 
+    def _must_be_silent(self, now_us: int) -> bool:
+        assert self._silence is not None
+        return self._silence.look(self._topic.learned_us, now_us)
+
     def _tell(self, index: int, now_us: int) -> None:
         """Write a record that says how far its topic is copied, and that its owner lives."""
         writer = self._writers[index]
@@ -275,13 +287,11 @@ class IngressSession:
     def _first_offsets(self, now_us: int) -> Mapping[int, int] | None:
         """Where to begin to copy; None: not known yet. What is not committed at the latest end is copied once it is."""
         topic, spec = self._topic, self._plan.spec
-        if topic.partitions == 0:
-            if not self._absent:
-                self._absent = True
-                log.warning(f"{self._plan.name} does not exist: once it does, it is copied from its beginning")
-            return {}
-        if self._absent:
-            return dict.fromkeys(range(topic.partitions or 0), 0)
+        if topic.partitions == 0 and not self._absent:
+            self._absent = True
+            log.warning(f"{self._plan.name} does not exist: once it does, it is copied from its beginning")
+        if self._absent:  # any topic has a first partition; the others will be new
+            return dict.fromkeys(range(topic.partitions or 1), 0)
         known: Mapping[int, int | None] | None
         if spec.start == "earliest":
             known = topic.starts()
@@ -300,10 +310,11 @@ class IngressSession:
         return {p: offset for p, offset in known.items() if offset is not None}
 
     def _begin(self, now_us: int) -> None:
-        """Read each partition from where some input that it feeds has not got further."""
-        plan, topic = self._plan, self._topic
-        known = {p for writer in self._writers for p in writer.at}  # of a new one not all inputs' logs may tell yet
-        offsets = {p: min(self._writers[i].at.get(p, 0) for i in plan.fed_by(p)) for p in known}
+        """Read each partition from where some input that it feeds has not got further. One that has begun only in some
+        inputs' logs begins again, like one that is new (B54)."""
+        plan, topic, writers = self._plan, self._topic, self._writers
+        begun = {p for writer in writers for p in writer.at if writers[plan.refuser(p)].at.get(p, NOT_BEGUN) >= 0}
+        offsets = {p: min(writers[i].at.get(p, 0) for i in plan.fed_by(p)) for p in begun}
         self._copier = Copier(plan, topic, self._decoder, self._writers, self.counts, self._catch_up)
         self._copier.begin(offsets, now_us)
         self.state = IngressState.COPYING
@@ -311,7 +322,7 @@ class IngressSession:
 
     def _copy(self, now_us: int, new_ends: bool) -> None:
         assert self._copier is not None
-        for i, writer in enumerate(self._writers):
-            writer.read_to = self._inputs.owners[i].position
-        for record in self._copier.turn(now_us, new_ends, self._inputs.full):
+        for writer, owner in zip(self._writers, self._inputs.owners, strict=True):
+            writer.read_to, writer.stored = owner.position, owner.stored
+        for record in self._copier.turn(now_us, new_ends, self._must_be_silent(now_us), self._inputs.full):
             self._inputs.append(record)

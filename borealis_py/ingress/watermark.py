@@ -70,6 +70,7 @@ class Watermarks:
         self._partitions: dict[int, PartitionTime] = {}
         self._inputs: dict[int, InputTime] = {}
         self._counted_us = NEVER
+        self._given_up: frozenset[int] = frozenset()
 
     def feed(self, index: int, partitions: Iterable[int], boundary: int) -> None:
         """Input `index` takes from these partitions, and `boundary` has been promised for it. Again when they grow."""
@@ -86,6 +87,10 @@ class Watermarks:
     def counted(self, asked_us: int) -> None:
         """The broker, asked at `asked_us`, told that the topic has no other partitions than are fed into inputs."""
         self._counted_us = max(self._counted_us, asked_us)
+
+    def give_up(self, partitions: frozenset[int]) -> None:
+        """From now on boundaries wait for all partitions but these, and what these bring later may be late."""
+        self._given_up = partitions
 
     def open(self, partition: int, offset: int) -> None:
         """Copying goes on at `offset`, which may lie further back: ends told before say nothing of it."""
@@ -143,10 +148,13 @@ class Watermarks:
         """No later row of this input lies below; `NEVER`: nothing can be promised. It may lie below what was promised
         before, which then holds on."""
         of = self._inputs[index]
-        sure = min((self._partitions[p].sure for p in of.feeders), default=NEVER)
+        feeders = of.feeders - self._given_up
+        if of.feeders and not feeders and not self._by_data:
+            return self._counted_us if self._counted_us == NEVER else self._counted_us - self._lateness_us
+        sure = min((self._partitions[p].sure for p in feeders), default=NEVER)
         while of.seen and of.seen[0][0] < sure:
             of.arrival = max(of.arrival, of.seen.popleft()[1])
-        least = min((self._known(of, self._partitions[p]) for p in of.feeders), default=NEVER)
+        least = min((self._known(of, self._partitions[p]) for p in feeders), default=NEVER)
         if self._expect_us is not None:  # rows of others move a shared partition, and do not prove that this one lives
             least = min(least, max(of.arrival, of.largest))
         least = min(least, self._counted_us)

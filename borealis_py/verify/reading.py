@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
+from borealis_py.verify.description import place
 from borealis_py.verify.envelope import Raw, life_of
 from borealis_py.verify.evidence import (
     CommittedRow,
@@ -67,7 +68,7 @@ def read_evidence(
     return Evidence(
         network=network,
         origin=origin_us // network.bucket_us,
-        sources={s: fold(read(s), rules) for s in network.sources},
+        sources={s: fold(read(*place(s)), rules) for s in network.sources},
         replicas={
             piece: [said(piece, k) for k in range(n)]
             for stage, n in enumerate(replicas)

@@ -37,6 +37,10 @@ def on(own: dict[str, int] | None, eu: dict[str, int] | None = None) -> Any:
     return lambda name: cast(Log, Cluster(own if name is None else eu))
 
 
+def at_once(seconds: float) -> None:
+    """A pause of no time."""
+
+
 def described(*topics: dict[str, Any], threshold: str = "3s", source: bool = False) -> AppSpec:
     """A query over topics t0, t1, ..., and over a source of our own."""
     app = App("shop")
@@ -58,9 +62,26 @@ def test_a_new_app_asks_each_topic_in_its_cluster() -> None:
 def test_a_topic_that_does_not_exist_is_named() -> None:
     for spec in (described({}), described({"partitions": 3}), described({"by": "kind", "values": ["a"]})):
         with pytest.raises(LaunchError, match=r"source 't0' reads topic 'prod\.t0', which does not exist in the app's"):
-            with_inputs(spec, on({}), None)
+            with_inputs(spec, on({}), None, at_once)
     with pytest.raises(LaunchError, match="does not exist in cluster eu"):
-        with_inputs(described({"cluster": "eu"}), on({"prod.t0": 1}, {}), None)
+        with_inputs(described({"cluster": "eu"}), on({"prod.t0": 1}, {}), None, at_once)
+
+
+def test_a_topic_that_shows_only_after_a_while_is_there() -> None:
+    own: dict[str, int] = {}
+    pauses: list[float] = []
+
+    def created(seconds: float) -> None:
+        pauses.append(seconds)
+        if len(pauses) == 5:
+            own["prod.t0"] = 3
+
+    found, told = with_inputs(described({}), on(own), None, created)
+    assert (found.source_partitions, told) == ({"t0": 3}, [])
+    assert sum(pauses) < 2
+    own.clear()
+    pauses.clear()
+    assert ask_inputs(described({}), on(own), created).source_partitions == {"t0": 3}
 
 
 def test_another_number_than_the_file_says_is_refused() -> None:
@@ -79,7 +100,7 @@ def test_a_described_app_keeps_its_inputs_when_the_topic_grows() -> None:
 def test_it_goes_on_without_a_topic_that_is_gone_or_cannot_be_asked() -> None:
     before = described({"partitions": 3})
     for own, said in (({}, "does not exist"), (None, "cannot be read now")):
-        found, told = with_inputs(described({}), on(own), before)
+        found, told = with_inputs(described({}), on(own), before, at_once)
         assert found.hash == before.hash
         assert said in told[0]
 
@@ -100,7 +121,7 @@ def test_check_asks_a_broker_only_for_what_the_file_does_not_say() -> None:
     with pytest.raises(LaunchError, match=r"'t0' makes depends on .* say it: partitions=3"):
         ask_inputs(described({}), on(None))
     with pytest.raises(LaunchError, match=r"topic 'prod\.t0' of source 't0' does not exist"):
-        ask_inputs(described({}), on({}))
+        ask_inputs(described({}), on({}), at_once)
 
 
 def test_silence_must_show_before_results_are_due() -> None:

@@ -35,7 +35,8 @@ READY_S = 400.0
 
 
 def plan_of(host: str, threshold_ms: int) -> Plan:
-    """A chain of two nodes with two partitions and two replicas each; all but the shortest redos are jobs.
+    """A chain of two nodes with two partitions and two replicas each, of two sources and a foreign topic; all but the
+    shortest redos are jobs.
 
     Spark tasks run as `up` has them, an application for each index; processes as containers may be, one for each node.
     """
@@ -46,6 +47,7 @@ def plan_of(host: str, threshold_ms: int) -> Plan:
         threshold_ms * 1000,
         timing=timing,
         parted=True,
+        foreign=True,
         host=host,
         apart=host == "process",
         ready_s=READY_S,

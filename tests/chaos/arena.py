@@ -13,10 +13,12 @@ import psutil
 
 from borealis_py.verify import Verdict
 from tests.chaos.broker import LinkedBroker
+from tests.chaos.faults import FEEDERS, INGRESSES
 from tests.chaos.impaired import Group, Impaired
 from tests.chaos.links import Links
 from tests.drills import family
 from tests.drills.cluster import Cluster, wall_us
+from tests.drills.foreign import PRODUCER
 from tests.drills.network import BUCKET_US
 from tests.drills.plan import Member, Plan
 from tests.drills.processes import Process
@@ -245,8 +247,8 @@ def groups_of(plan: Plan) -> list[Group]:
 
 
 def link_names(plan: Plan) -> list[str]:
-    """Who has a link of its own: every replica's process, the publishers, and the machine of an app beside."""
-    return [*map(str, plan.processes), "feeder-a", "feeder-bc", ELSEWHERE]
+    """Who has a link of its own: each replica's process, publisher, producer, ingress, and the app beside's machine."""
+    return [*map(str, plan.processes), *FEEDERS, PRODUCER, *INGRESSES, ELSEWHERE]
 
 
 @contextmanager

@@ -14,15 +14,19 @@ from random import Random
 
 from borealis_py.protocol.settings import Timing
 from tests.chaos.links import WAYS
-from tests.drills.network import NODE, PARTITIONS, QUERY
+from tests.drills.foreign import PRODUCER
+from tests.drills.network import NODE, PARTITIONS, QUERY, WITH_FOREIGN
 from tests.drills.plan import INDEX, Member
 from tests.drills.poison import WHATS
 
 GAP_S = (3.0, 15.0)
+SOURCES = WITH_FOREIGN.sources
+HUNG = "c.0"
 REPLICAS = 2
 LOST_S = (2.0, 8.0)
 DOWN_S = (0.5, 4.0)
-FEEDERS = ("feeder-a", "feeder-bc")
+FEEDERS = ("feeder-a", "feeder-b")
+INGRESSES = ("ingress-0", "ingress-1")
 BURST = (20, 200)
 POISONED = (5, 40)
 """So many rows in a row, each kind of poison in turn."""
@@ -166,7 +170,7 @@ def _zombie(rng: Random, longest_s: float) -> Drawn:
 
 def _hang(rng: Random, longest_s: float) -> Drawn:
     node, on = _replica(rng)
-    return (node, "sources", "settings"), on, 0.0, "source c"
+    return (node, "sources", "settings"), on, 0.0, f"source {HUNG}"
 
 
 def _disk(rng: Random, longest_s: float) -> Drawn:
@@ -174,11 +178,11 @@ def _disk(rng: Random, longest_s: float) -> Drawn:
 
 
 def _lost(rng: Random, longest_s: float) -> Drawn:
-    return ("sources", "settings"), rng.choice("abc"), _within(rng, LOST_S, longest_s), ""
+    return ("sources", "settings"), rng.choice(SOURCES), _within(rng, LOST_S, longest_s), ""
 
 
 def _lost_both(rng: Random, longest_s: float) -> Drawn:
-    first, second = rng.sample("abc", 2)
+    first, second = rng.sample(SOURCES, 2)
     return ("sources", "settings"), first, _within(rng, LOST_S, longest_s), f"then {second}"
 
 
@@ -201,13 +205,36 @@ def _feeder_cut(rng: Random, longest_s: float) -> Drawn:
     return ("sources",), on, _length(rng, longest_s), rng.choice(sorted(WAYS))
 
 
+def _producer(span: tuple[float, float] | None) -> Draw:
+    def draw(rng: Random, longest_s: float) -> Drawn:
+        if span is None:
+            return ("sources",), PRODUCER, _length(rng, longest_s), ""
+        return ("sources", "settings"), PRODUCER, _within(rng, span, longest_s), ""
+
+    return draw
+
+
+def _producer_cut(rng: Random, longest_s: float) -> Drawn:
+    return ("sources",), PRODUCER, _length(rng, longest_s), rng.choice(sorted(WAYS))
+
+
+def _ingress(span: tuple[float, float] | None, ways: Sequence[str] = ("",)) -> Draw:
+    def draw(rng: Random, longest_s: float) -> Drawn:
+        on, way = rng.choice(INGRESSES), rng.choice(ways)
+        if span is None:
+            return ("ingresses",), on, _length(rng, longest_s), way
+        return ("ingresses", "settings"), on, _within(rng, span, longest_s), way
+
+    return draw
+
+
 def _burst(rng: Random, longest_s: float) -> Drawn:
-    return ("settings",), rng.choice("abc"), 0.0, f"{rng.randint(*BURST)} records"
+    return ("settings",), rng.choice(SOURCES), 0.0, f"{rng.randint(*BURST)} records"
 
 
 def _poison(rng: Random, longest_s: float) -> Drawn:
     count, first = rng.randint(*POISONED), rng.randrange(len(WHATS))
-    return ("poison",), rng.choice("abc"), 0.0, f"{count} rows from {WHATS[first]}"
+    return ("poison",), rng.choice(SOURCES), 0.0, f"{count} rows from {WHATS[first]}"
 
 
 def _broker(span: tuple[float, float]) -> Draw:
@@ -248,6 +275,14 @@ KINDS: dict[str, Kind] = {
     "feeder zombie": Kind(BOTH, _feeder((0.5, 6.0))),
     "feeder cut": Kind(BOTH, _feeder_cut),
     "feeder killed starting": Kind(BOTH, _feeder(FEEDER_STARTS_S)),
+    "producer killed": Kind(BOTH, _producer(DOWN_S)),
+    "producer paused": Kind(BOTH, _producer(None)),
+    "producer cut": Kind(BOTH, _producer_cut),
+    "ingress killed": Kind(BOTH, _ingress(DOWN_S)),
+    "ingress killed starting": Kind(BOTH, _ingress(FEEDER_STARTS_S)),
+    "ingresses killed": Kind(BOTH, _ingress(DOWN_S)),
+    "ingress paused": Kind(BOTH, _ingress(None)),
+    "ingress cut": Kind(BOTH, _ingress(None, sorted(WAYS))),
     "poison rows": Kind(BOTH, _poison),
     "malformed burst": Kind(BOTH, _burst),
     "broker killed": Kind(BOTH, _broker((0.2, 3.0))),

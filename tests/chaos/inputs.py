@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 from collections.abc import Iterator
@@ -12,11 +11,13 @@ from itertools import pairwise
 import psutil
 from kafka import KafkaProducer
 
+from borealis_py.verify.description import place
+from tests.chaos.acks import acknowledged, speak, speaks
 from tests.chaos.arena import BROKER, START_S, SUBSCRIBER, Arena, Steps
 from tests.chaos.faults import CameToNothing, Fault
 from tests.drills import family
 from tests.drills.cluster import wall_us
-from tests.drills.network import BUCKET_US, SOURCES
+from tests.drills.network import BUCKET_US
 from tests.drills.plan import Member
 from tests.drills.poison import WHATS
 from tests.drills.processes import Process
@@ -89,12 +90,13 @@ def _all_well(it: Arena) -> Steps:
 def malformed(it: Arena, fault: Fault) -> Steps:
     """Records that are no envelope, in a burst, into a source's topic."""
     count = int(fault.more.split()[0])
+    base, partition = place(fault.on)
 
     def send() -> None:
         producer = KafkaProducer(bootstrap_servers=it.cluster.bootstrap)
         try:
             for n in range(count):
-                producer.send(f"{it.plan.name}.{fault.on}", MALFORMED[n % len(MALFORMED)])
+                producer.send(f"{it.plan.name}.{base}", MALFORMED[n % len(MALFORMED)], partition=partition)
             producer.flush(30)
         finally:
             producer.close()
@@ -108,35 +110,14 @@ def poisoned(it: Arena, fault: Fault) -> Steps:
     first = WHATS.index(start)
     seq = (wall_us() - it.cluster.start_us + POISON_AHEAD_US) // it.plan.period_us
     it.cluster.poison.add(fault.on, seq, [WHATS[(first + n) % len(WHATS)] for n in range(int(count))])
-    yield lambda: _acknowledged(it).get(fault.on, -1) >= seq + int(count)
+    yield lambda: acknowledged(it).get(fault.on, -1) >= seq + int(count)
 
 
 # Publishers -----------------------------------------------------------------------------------------------------------
 
 
 def _sources(fault: Fault) -> tuple[str, ...]:
-    return tuple(s for s in SOURCES if s in fault.on.removeprefix("feeder-"))
-
-
-def _speaks(it: Arena, sources: tuple[str, ...], since: dict[str, int]) -> bool:
-    """Its newest rows are acknowledged."""
-    now = _acknowledged(it)
-    return all(now.get(s, -1) > since.get(s, -1) for s in sources)
-
-
-def _speaks_of(it: Arena, sources: tuple[str, ...], since: dict[str, int]) -> bool:
-    """The newest row of one of them is acknowledged."""
-    now = _acknowledged(it)
-    return any(now.get(s, -1) > since.get(s, -1) for s in sources)
-
-
-def _acknowledged(it: Arena) -> dict[str, int]:
-    out: dict[str, int] = {}
-    path = it.cluster.directory / "acks.jsonl"
-    for line in path.read_text().rpartition("\n")[0].splitlines() if path.exists() else ():
-        entry = json.loads(line)
-        out[entry["source"]] = max(out.get(entry["source"], -1), entry["acknowledged"])
-    return out
+    return tuple(fault.on.removeprefix("feeder-"))
 
 
 def feeder_killed(it: Arena, fault: Fault) -> Steps:
@@ -145,9 +126,9 @@ def feeder_killed(it: Arena, fault: Fault) -> Steps:
     it.cluster.feeders[sources[0]].kill()
     yield it.after(fault.s)
     yield it.broker_there
-    before = _acknowledged(it)
+    before = acknowledged(it)
     it.cluster.feed(sources, take_over=True)
-    yield lambda: _speaks(it, sources, before)
+    yield lambda: speak(it, sources, before)
 
 
 def feeder_killed_starting(it: Arena, fault: Fault) -> Steps:
@@ -155,14 +136,14 @@ def feeder_killed_starting(it: Arena, fault: Fault) -> Steps:
     sources = _sources(fault)
     it.cluster.feeders[sources[0]].kill()
     yield it.broker_there
-    before = _acknowledged(it)
+    before = acknowledged(it)
     it.cluster.feed(sources, take_over=True)
     yield it.after(fault.s)
     it.cluster.feeders[sources[0]].kill()
-    began = _speaks_of(it, sources, before)
-    before = _acknowledged(it)
+    began = speaks(it, sources, before)
+    before = acknowledged(it)
     it.cluster.feed(sources, take_over=True)
-    yield lambda: _speaks(it, sources, before)
+    yield lambda: speak(it, sources, before)
     if began:
         raise CameToNothing("it had published before it was killed")
 
@@ -172,9 +153,9 @@ def feeder_paused(it: Arena, fault: Fault) -> Steps:
     sources = _sources(fault)
     there = it.pause(family.tree(it.cluster.feeders[sources[0]]))
     yield it.after(fault.s)
-    before = _acknowledged(it)
+    before = acknowledged(it)
     it.resume(there)
-    yield lambda: _speaks(it, sources, before)
+    yield lambda: speak(it, sources, before)
 
 
 def feeder_zombie(it: Arena, fault: Fault) -> Steps:
@@ -183,9 +164,9 @@ def feeder_zombie(it: Arena, fault: Fault) -> Steps:
     zombie = it.cluster.feeders[sources[0]]
     there = it.pause(family.tree(zombie))
     yield it.broker_there
-    before = _acknowledged(it)
+    before = acknowledged(it)
     it.cluster.feed(sources, take_over=True)
-    yield lambda: _speaks(it, sources, before)
+    yield lambda: speak(it, sources, before)
     yield it.after(fault.s)
     zombie.may_end = True
     it.resume(there)
@@ -198,9 +179,9 @@ def feeder_cut(it: Arena, fault: Fault) -> Steps:
     sources = _sources(fault)
     it.links.cut(fault.on, fault.more)
     yield it.after(fault.s)
-    before = _acknowledged(it)
+    before = acknowledged(it)
     it.links.heal(fault.on)
-    yield lambda: _speaks(it, sources, before)
+    yield lambda: speak(it, sources, before)
 
 
 # The broker -----------------------------------------------------------------------------------------------------------

@@ -9,7 +9,7 @@ import psutil
 
 from borealis_py.app.exit_codes import OTHER_LIFE
 from tests.chaos.arena import Arena, Steps, publishing
-from tests.chaos.faults import CameToNothing, Fault
+from tests.chaos.faults import HUNG, CameToNothing, Fault
 from tests.drills import family
 from tests.drills.cluster import wall_us
 from tests.drills.plan import Member
@@ -190,11 +190,11 @@ def redo_hangs(it: Arena, fault: Fault) -> Steps:
     """A source is lost for a while, and the Python workers that are to correct it hang past every deadline."""
     members = it.parts(fault.member)
     begin = wall_us()
-    yield it.doing(lambda: it.cluster.lose("c"))
+    yield it.doing(lambda: it.cluster.lose(HUNG))
     limit = it.after(SETTLED_S)
     yield lambda: any(_behind(it, m, begin) >= HANG_BUCKETS for m in members) or limit()
     there = it.pause(it.idle_workers(fault.member))
-    yield it.doing(lambda: it.cluster.heal("c"))
+    yield it.doing(lambda: it.cluster.heal(HUNG))
     healed = wall_us()
     limit = it.after(SETTLED_S)
     yield lambda: _any_said(it, members, "REDO_FAILED", healed) or limit()

@@ -8,7 +8,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from tests.chaos import elsewhere, inputs, processes
+from tests.chaos import elsewhere, foreign, inputs, processes
 from tests.chaos.arena import Arena, Steps, Wait
 from tests.chaos.faults import KINDS, CameToNothing, Fault
 from tests.drills.cluster import wall_us
@@ -18,7 +18,12 @@ AT_ONCE = 3
 AHEAD = 12
 """So many faults are looked at for one that takes nothing that is taken: the pace is kept, at the cost of the order."""
 HEALED_S = 300.0
-DOING: dict[str, Callable[[Arena, Fault], Steps]] = {**processes.DOING, **inputs.DOING, **elsewhere.DOING}
+DOING: dict[str, Callable[[Arena, Fault], Steps]] = {
+    **processes.DOING,
+    **inputs.DOING,
+    **foreign.DOING,
+    **elsewhere.DOING,
+}
 assert set(DOING) == set(KINDS)
 
 

@@ -20,6 +20,7 @@ from tests.chaos.faults import (
     GAP_S,
     KINDS,
     POISONED,
+    SOURCES,
     TIMEOUTS_S,
     CameToNothing,
     Fault,
@@ -66,7 +67,7 @@ def test_pauses_are_shorter_and_longer_than_each_timeout() -> None:
 def test_each_kind_of_poison_is_drawn() -> None:
     drawn = draw(1, 60, ["poison rows"])
     counts, whats = zip(*(f.more.split(" rows from ") for f in drawn), strict=True)
-    assert (set(whats), {f.on for f in drawn}) == (set(WHATS), set("abc"))
+    assert (set(whats), {f.on for f in drawn}) == (set(WHATS), set(SOURCES))
     assert all(POISONED[0] <= int(count) <= POISONED[1] for count in counts)
 
 

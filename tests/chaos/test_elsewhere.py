@@ -58,7 +58,7 @@ def test_what_nobody_can_use_is_a_dead_letter_once_and_changes_nothing_else(besi
         for source in SOURCES:
             cluster.poison.add(source, first, [*WHATS, *WHATS])
         last = first + 2 * len(WHATS)
-        cluster.until(lambda: min(cluster._acknowledged().values()) > last, "all poison is in the log", WHILE_S)
+        cluster.until(lambda: min(cluster.acknowledged().values()) > last, "all poison is in the log", WHILE_S)
         cluster.until_well()
         cluster.finish()
         verdict = cluster.judge()

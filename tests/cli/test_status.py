@@ -200,6 +200,16 @@ def test_a_source_whose_rows_come_late_is_told_with_what_its_publisher_waits() -
     assert remarks(state, worse, WALL_US) == [line.format(3) + ": later ones are dead letters"]
 
 
+def test_the_ingress_of_a_topic_is_what_waits_for_its_late_rows() -> None:
+    app = App("a")
+    topic = app.topic("t", topic="prod.t", schema={"x": "int"}, lateness="60s", partitions=1)
+    app.query("q", app.union(topic, app.source("s", schema={"x": "int"})), delay_threshold="3s")
+    state = AppState("a", app.describe(), Description("", "", 0, "", "a1"))
+    slow = msgspec.structs.replace(source("t.0"), lateness_us=60_000_000, late_us=(1_000_000,) * 3, tuples=9)
+    said = remarks(state, {("q", 0): status(inputs=(slow, source("s", tuples=9)))}, WALL_US)
+    assert [("its ingress waits 60 s" in said[0]), ("the ingress of t.0 waits 60 s" in said[1])] == [True, True]
+
+
 def fate(**changes: object) -> Fate:
     return replace(Fate(3, "killed by SIGKILL", WALL_US - 5_000_000, False), **changes)  # type: ignore[arg-type]
 

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from borealis_py.query import App
-from tests.drills.network import BUCKET_US, NODE, NODE_BY, QUERY, QUERY_BY, SOURCES, WINDOW_US
+from collections.abc import Sequence
+
+from borealis_py.query import App, Stream
+from tests.drills.foreign import EXPECT, LATENESS, topic_of
+from tests.drills.network import BUCKET_US, FOREIGN, NODE, NODE_BY, QUERY, QUERY_BY, SOURCES, WINDOW_US
 
 REPLICAS = 2
 USABLE = "v IS NOT NULL AND abs(CAST(v AS INTEGER)) >= 0 AND sqrt(v) >= 0 AND NOT json_valid(origin)"
@@ -11,11 +14,28 @@ USABLE = "v IS NOT NULL AND abs(CAST(v AS INTEGER)) >= 0 AND sqrt(v) >= 0 AND NO
 that is compared with a constant the optimiser would make a cast of the constant, which fails on nothing."""
 
 
-def drill_app(name: str, chain: bool, threshold: str, replicas: int = REPLICAS, partitions: int | None = None) -> App:
-    """Sums of three sources, in one node or in two, each of these in partitions or not."""
+def drill_app(
+    name: str,
+    chain: bool,
+    threshold: str,
+    replicas: int = REPLICAS,
+    partitions: int | None = None,
+    sources: Sequence[str] = SOURCES,
+) -> App:
+    """Sums of three sources, in one node or in two, each of these in partitions or not. An input `c.0` among `sources`
+    is a foreign topic.
+    """
     app = App(name, bucket=f"{BUCKET_US // 1000}ms")
     schema = {"origin": "string", "k": "int64", "v": "int64"}
-    cleaned = app.union(*(app.source(s, schema=schema) for s in SOURCES)).filter(USABLE)
+
+    def source(name_: str) -> Stream:
+        if name_ != FOREIGN:
+            return app.source(name_, schema=schema)
+        of = name_.partition(".")[0]
+        topic = topic_of(name, name_)
+        return app.topic(of, topic, schema, lateness=LATENESS, expect=EXPECT, start="earliest", partitions=1)
+
+    cleaned = app.union(*map(source, sources)).filter(USABLE)
     if chain:
         cleaned = cleaned.node(NODE, replicas, partitions, NODE_BY if partitions else None)
     sums = cleaned.window(f"{WINDOW_US // 1000}ms").group_by("origin", "k")

@@ -31,6 +31,7 @@ from borealis_py.verify.kafka_reader import TopicReader
 from borealis_py.verify.report import show
 from sunion.bucket import Buckets
 from tests.drills.app import drill_app
+from tests.drills.foreign import Foreign
 from tests.drills.network import BUCKET_US, QUERY, SOURCES
 from tests.drills.plan import INDEX, Member, Plan
 from tests.drills.poison import KERNEL
@@ -65,6 +66,7 @@ class Cluster:
     log: KafkaLog = field(init=False)
     state: AppState = field(init=False)
     poison: Poison = field(init=False)
+    foreign: Foreign = field(init=False)
     replicas: dict[Member, Process] = field(default_factory=dict)
     feeders: dict[str, Process] = field(default_factory=dict)
     watchers: list[Watcher] = field(default_factory=list)
@@ -81,7 +83,11 @@ class Cluster:
         plan = self.plan
         self.log = KafkaLog(self.bootstrap)
         threshold = f"{plan.threshold_us // 1000}ms"
-        spec = drill_app(plan.name, plan.chain, threshold, plan.replicas, plan.partitions).describe()
+        self.foreign = Foreign(self)
+        if plan.foreign:
+            self.foreign.create()
+        app = drill_app(plan.name, plan.chain, threshold, plan.replicas, plan.partitions, plan.sources)
+        spec = app.describe()
         timing = Timing(**dict(plan.timing))
         reports = launch.check(spec, timing)
         self.state = launch.describe(self.log, spec, reports, "now", wall_us(), timing)
@@ -110,7 +116,7 @@ class Cluster:
         apart = self.plan.chain and member.node != INDEX
         process = ProcessName(member.k, member.node if apart else "")
         arguments = [*process.arguments(self.plan.name), *first_arguments(take_over=True)]
-        return self._spawn(name, module, arguments, spec.environment())
+        return self.spawn(name, module, arguments, spec.environment())
 
     def feed(self, sources: Sequence[str], take_over: bool = False) -> Process:
         """Start a publisher of these sources."""
@@ -121,7 +127,7 @@ class Cluster:
         arguments += ["--period-us", str(self.plan.period_us), "--start-us", str(self.start_us)]
         arguments += ["--acks", str(self.directory / "acks.jsonl"), *(["--take-over"] if take_over else [])]
         arguments += ["--poison", str(self.poison.file)]
-        process = self._spawn(name, "tests.drills.feeder", arguments)
+        process = self.spawn(name, "tests.drills.feeder", arguments)
         self.feeders.update(dict.fromkeys(sources, process))
         return process
 
@@ -129,13 +135,14 @@ class Cluster:
         """Start a subscriber."""
         history = self.directory / f"seen-{len(self.watchers)}.jsonl"
         arguments = ["--bootstrap", self.bootstrap, "--app", self.plan.name, "--query", QUERY, "--out", str(history)]
-        process = self._spawn(f"watcher-{len(self.watchers)}", "tests.drills.watcher", arguments)
+        process = self.spawn(f"watcher-{len(self.watchers)}", "tests.drills.watcher", arguments)
         self.watchers.append(Watcher(process, history, len(self.plan.results)))
         return self.watchers[-1]
 
-    def _spawn(
+    def spawn(
         self, name: str, module: str, arguments: Sequence[str], environment: Mapping[str, str] | None = None
     ) -> Process:
+        """Start a process; its output goes into a file of its own."""
         output = self.directory / f"{name}-{len(self.all_started)}.log"
         self.all_started.append(spawn(module, arguments, output, environment))
         return self.all_started[-1]
@@ -271,7 +278,9 @@ class Cluster:
         self.start(*self.plan.processes)
         self.watch()
         self.feed(SOURCES[:1])
-        self.feed(SOURCES[1:])
+        self.feed(self.plan.published[1:])
+        if self.plan.foreign:
+            self.foreign.begin()
         for member in self.plan.members:
             self.until_event(member, "READY", 0, self.plan.ready_s)
         self.until_well(timeout_s=self.plan.ready_s)
@@ -287,6 +296,8 @@ class Cluster:
             process.may_end = True
         for process in feeders:
             process.signal(signal.SIGTERM)
+        if self.plan.foreign:
+            self.foreign.end(timeout_s)
         self.until(lambda: last.ended == {"live", "corrected"}, "the subscriber sees the end", 3 * timeout_s)
         for node in {member.node for member in self.plan.members}:  # one that no subscriber reads may be later
             self.until(partial(self._published, node), f"all of {node} is published", timeout_s)
@@ -331,8 +342,8 @@ class Cluster:
         evidence.healed = healed
         evidence.threshold_us = self.plan.threshold_us if self.bounded else None
         evidence.quiet_us = self.quiet_us
-        evidence.blackouts, evidence.acknowledged = self.blackouts, self._acknowledged()
-        evidence.poison = {s: {n: w in KERNEL for n, w in self.poison.by_source(s).items()} for s in SOURCES}
+        evidence.blackouts, evidence.acknowledged = self.blackouts, self.acknowledged()
+        evidence.poison = {s: {n: w in KERNEL for n, w in self.poison.by_source(s).items()} for s in self.plan.sources}
         verdict = judge(evidence)
         self.present(verdict)
         return verdict
@@ -349,7 +360,8 @@ class Cluster:
         """Start of the app's first bucket."""
         return self.state.origin * BUCKET_US
 
-    def _acknowledged(self) -> dict[str, int]:
+    def acknowledged(self) -> dict[str, int]:
+        """By source, the last tuple that its publisher or producer was told is there."""
         out: dict[str, int] = {}
         for line in map(json.loads, (self.directory / "acks.jsonl").read_text().splitlines()):
             out[line["source"]] = max(out.get(line["source"], -1), line["acknowledged"])

@@ -101,6 +101,10 @@ PARTED = replace(
     ),
 )
 """The chain with each node in two partitions, by different keys, so that every partition feeds every other."""
+FOREIGN = "c.0"
+"""The input that source c has where it is a foreign topic of one partition."""
+WITH_FOREIGN = replace(PARTED, sources=(*SOURCES[:2], FOREIGN))
+"""The same, and source c is a foreign topic."""
 _SINGLE = ModelStage(QUERY, _OUTPUT, sums_of_all, origin=2, reach_us=WINDOW_US, adds=by_group, refuses=poisoned)
 SINGLE = Network(SOURCES, COLUMNS, BUCKET_US, (_SINGLE,))
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from borealis_py.verify.model.network import Network
-from tests.drills.network import CHAIN, NODE, PARTED, PARTITIONS, QUERY, SINGLE
+from tests.drills.network import CHAIN, FOREIGN, NODE, PARTED, PARTITIONS, QUERY, SINGLE, WITH_FOREIGN
 
 INDEX = "replica"
 """Stands for all nodes where one process runs them: `Member(INDEX, 0)` is such a process."""
@@ -28,7 +28,8 @@ class Member:
 class Plan:
     """How a drill's app runs. `timing`: what is not to be the default.
 
-    `parted`: each node of the chain runs in partitions. `host`: as `borealis up --host` takes it. `apart`: each replica
+    `parted`: each node of the chain runs in partitions. `foreign`: so, and source c is a topic that a plain producer
+    writes and ingresses copy. `host`: as `borealis up --host` takes it. `apart`: each replica
     of a node is a process of its own, as containers may be; else one runs its index of all of them, as `up` has it.
     `ready_s`: until when all must have started.
     """
@@ -40,6 +41,7 @@ class Plan:
     timing: tuple[tuple[str, int], ...] = (SLACK,)
     period_us: int = 50_000
     parted: bool = False
+    foreign: bool = False
     host: str = "process"
     apart: bool = True
     ready_s: float = 150.0
@@ -47,9 +49,21 @@ class Plan:
     @property
     def network(self) -> Network:
         """The same for the checker."""
+        if self.foreign:
+            return WITH_FOREIGN
         if self.parted:
             return PARTED
         return CHAIN if self.chain else SINGLE
+
+    @property
+    def sources(self) -> tuple[str, ...]:
+        """The app's inputs; one that is a foreign topic is named by its partition."""
+        return self.network.sources
+
+    @property
+    def published(self) -> tuple[str, ...]:
+        """Those that have publishers."""
+        return tuple(source for source in self.sources if source != FOREIGN)
 
     @property
     def partitions(self) -> int | None:

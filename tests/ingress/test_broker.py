@@ -7,7 +7,6 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable
 from contextlib import closing
 from itertools import count
 
@@ -24,6 +23,7 @@ from borealis_py.log.source_records import decode_source
 from borealis_py.log.topics import EVENT_TIME
 from sunion.source import SourceFold, fold
 from tests.support.ingress_process import AHEAD_US, COLUMNS, plan_of
+from tests.support.running import until
 
 APP, SOURCE, TOPIC, PARTITIONS = "ingressing", "orders", "ingressing-foreign", 3
 EACH = 20
@@ -74,21 +74,14 @@ class Transactions(threading.Thread):
             for n in rows:
                 value = json.dumps({"n": n, "at": time.time_ns() // 1_000, "more": "ignored"})
                 self._producer.produce(TOPIC, value, partition=n % PARTITIONS)
-                self._producer.poll(0)
-                time.sleep(0.0005)  # a transaction is open for a while
+                if n == rows[EACH // 2]:
+                    self._producer.flush(30)  # half of the rows are in the log while their transaction is open
             self._producer.flush(30)
             if turn % 3 == 2:
                 self._producer.abort_transaction(30)
             else:
                 self._producer.commit_transaction(30)
                 self.committed += rows
-
-
-def until(condition: Callable[[], bool], seconds: float = 60.0) -> None:
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, "the condition did not come to hold"
-        time.sleep(0.05)
 
 
 @pytest.fixture
@@ -119,18 +112,18 @@ def test_transactions_are_copied_exactly_once_although_ingresses_are_killed(boot
     producer = Transactions(bootstrap)
     ingresses = {index: Ingress(bootstrap, origin_us, index) for index in (0, 1)}
     try:
-        until(lambda: any(one.owner for one in ingresses.values()))
+        until(lambda: any(one.owner for one in ingresses.values()), "an ingress owns the inputs")
         producer.start()
         for _ in range(3):
             before = len(producer.committed)
-            until(lambda before=before: len(producer.committed) > before + 10 * EACH)  # type: ignore[misc]
+            until(lambda before=before: len(producer.committed) > before + 10 * EACH, "rows")  # type: ignore[misc]
             index, owner = next((i, one) for i, one in ingresses.items() if one.owner)
             owner.kill()
-            until(lambda index=index: ingresses[1 - index].owner)  # type: ignore[misc]
+            until(lambda index=index: ingresses[1 - index].owner, "the other took over")  # type: ignore[misc]
             ingresses[index] = Ingress(bootstrap, origin_us, index)
         producer.enough.set()
         producer.join(60)
-        until(lambda: sum(map(len, copied(bootstrap, plan))) >= len(producer.committed))
+        until(lambda: sum(map(len, copied(bootstrap, plan))) >= len(producer.committed), "all rows are copied")
     finally:
         producer.enough.set()
         for one in ingresses.values():

@@ -341,3 +341,21 @@ def test_no_record_holds_more_than_readers_take_where_rows_must_be_small() -> No
     world.copying()
     assert world.copied().letters == []
     assert world.numbers() == list(range(1, 1_001))
+
+
+def test_inputs_of_which_only_some_were_told_where_to_begin_all_begin_there() -> None:
+    world = TopicWorld(partitions=1, by="shop", values=("berlin", "paris"), inputs=3)
+    world.send(0)
+    first = world.ingress("a")
+    while first.session is None or first.session.state is not IngressState.POSITIONING:
+        world.run(0.0005)
+    world.memory.depose_partition(Feed("shop.orders", 1))
+    world.run(0.3)
+    assert [world.copied(i).at for i in range(3)] == [{}, {0: 1}, {0: 1}]
+    first.kill()
+    for shop in ("berlin", "paris", "rome"):
+        world.send(0, shop=shop)
+    world.memory.elect_partition(Feed("shop.orders", 1))
+    world.ingress("b")
+    world.run(3)
+    assert sorted(row["n"] for i in range(3) for row in world.copied(i).rows) == [2, 3, 4]

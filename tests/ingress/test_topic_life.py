@@ -132,3 +132,106 @@ def test_an_owner_that_ends_soon_after_a_topic_has_grown_leaves_nothing_out(seed
         world.ingress("b")
         world.run(2)
         assert sorted(world.numbers()) == list(range(1, 31)), after_ms
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_an_owner_that_ends_soon_after_a_topic_was_made_again_leaves_nothing_out_of_inputs_that_share_it(
+    seed: int,
+) -> None:
+    for after_ms in range(0, 120, 2):
+        world = TopicWorld(partitions=1, seed=seed, by="shop", values=("berlin", "paris"), inputs=3)
+        first = world.copying("a")
+        old = [world.send(0, shop=("berlin", "paris", "rome")[n % 3]) for n in range(60)]
+        world.run(1)
+        world.admin.delete([TOPIC])
+        world.admin.create([TopicSpec(TOPIC, 1)])
+        new = [world.send(0, shop=("berlin", "paris", "rome")[n % 3]) for n in range(30)]
+        world.run(after_ms / 1_000)
+        first.kill()  # perhaps only some inputs' logs tell that it begins anew
+        world.run(0.1)
+        world.ingress("b")
+        world.run(2)
+        assert sorted(world.numbers()) == old + new, after_ms
+        letters = [reason for i in range(3) for reason, _ in world.copied(i).letters]
+        assert [reason.split(":")[0] for reason in letters] == ["made again"], after_ms
+        assert all(world.copied(i).at == {0: 30} for i in range(3))
+
+
+def test_an_owner_keeps_its_inputs_while_the_topic_is_gone_unless_another_can_see_it_and_it_cannot() -> None:
+    for partitions in (0, 1):
+        world = TopicWorld(partitions=partitions)
+        first, second = world.copying("a"), world.ingress("b", 1)
+        if partitions:
+            world.admin.delete([TOPIC])
+        world.run(10)
+        assert (first.owner, second.owner) == (True, False)
+        world.memory.cut("a", [TOPIC])
+        world.run(5)
+        world.memory.heal("a")
+        world.run(5)
+        assert (first.owner, second.owner) == (False, True)
+        world.admin.create([TopicSpec(TOPIC, 1)])
+        world.send(0)
+        world.run(2)
+        assert world.numbers() == [1]
+
+
+def test_an_owner_that_cannot_find_out_where_to_begin_makes_way_for_one_that_can() -> None:
+    world = TopicWorld(partitions=2)
+    world.memory.depose_partition(Feed(TOPIC))
+    first = world.ingress("a")
+    world.run(1)
+    assert first.owner
+    second = world.ingress("b", 1)
+    world.memory.cut("a", [TOPIC])
+    world.memory.elect_partition(Feed(TOPIC))
+    world.run(5)
+    world.send(0)
+    world.run(0.2)
+    assert (first.owner, second.owner) == (False, True)
+    assert world.numbers() == [1]
+
+
+@pytest.mark.parametrize("more", [{"inputs": 1}, {"inputs": 2}, {"by": "shop", "values": ("berlin",), "inputs": 2}])
+def test_a_topic_that_came_while_nobody_copied_is_copied_from_its_beginning_if_it_was_absent(
+    more: dict[str, object],
+) -> None:
+    world = TopicWorld(partitions=0, **more)
+    first = world.copying("a")
+    first.kill()
+    world.admin.create([TopicSpec(TOPIC, 2)])
+    for n in range(8):
+        world.send(n % 2, shop=("berlin", "rome")[n // 2 % 2])
+    world.ingress("b")
+    world.run(3)
+    assert sorted(world.numbers()) == list(range(1, 9))
+    for i in range(len(world.plan.targets)):
+        assert world.copied(i).letters == []
+        assert world.now - world.copied(i).boundary < 3 * W
+
+
+@pytest.mark.parametrize("more", [{"by": "shop", "values": ("berlin",), "inputs": 2}, {"inputs": 2}])
+def test_a_topic_made_again_with_fewer_partitions_holds_up_no_input(more: dict[str, object]) -> None:
+    world = TopicWorld(partitions=3, **more)
+    world.copying()
+    for p in range(3):
+        world.send(p)
+        world.send(p)
+    world.run(1)
+    world.admin.delete([TOPIC])
+    world.admin.create([TopicSpec(TOPIC, 1)])
+    world.send(0)
+    world.run(9)
+    assert world.now - world.copied(1).boundary > 8_000_000  # a broker may not know of all partitions yet
+    world.run(9)
+    for i in range(2):
+        assert world.now - world.copied(i).boundary < 3 * W
+    world.memory.broker.grow(TOPIC, 3)
+    world.send(2)
+    world.run(8)
+    world.send(1)
+    world.send(2)
+    world.run(1)
+    assert sorted(world.numbers()) == list(range(1, 11))
+    letters = [reason for i in range(2) for reason, _ in world.copied(i).letters]
+    assert [reason.split(":")[0] for reason in letters] == ["made again"] * 3

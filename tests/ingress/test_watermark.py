@@ -262,3 +262,16 @@ def test_a_topic_made_again_keeps_what_is_sure_and_forgets_its_ends(expect: int 
     rule.open(0, 0)
     rule.read_to(0, 100)
     assert rule.boundary(0) == before
+
+
+def test_what_is_given_up_holds_up_nobody_and_an_input_of_nothing_else_follows_the_count() -> None:
+    rule = Watermarks(10)
+    rule.feed(0, [0, 1], 0)
+    rule.feed(1, [1], 0)
+    rule.counted(500)
+    rule.told(0, 400, 0)
+    assert rule.boundary(0) == NEVER
+    rule.give_up(frozenset([1]))
+    assert [rule.boundary(i) for i in (0, 1)] == [390, 490]
+    rule.give_up(frozenset())
+    assert [rule.boundary(i) for i in (0, 1)] == [NEVER, NEVER]

@@ -15,9 +15,9 @@ import structlog
 
 from borealis_py.ingress import copier, session
 from borealis_py.ingress.copier import Copier
-from borealis_py.ingress.foreign_topic import ForeignTopic
 from borealis_py.ingress.input_writer import InputWriter
-from borealis_py.ingress.partition_queue import Gap, PartitionQueue
+from borealis_py.ingress.topic.foreign_topic import ForeignTopic
+from borealis_py.ingress.topic.partition_queue import Gap, PartitionQueue
 from borealis_py.ingress.watermark import Watermarks
 from borealis_py.log.foreign import Told
 from borealis_py.simulation.ingress.scenario import KINDS, draw_ingress

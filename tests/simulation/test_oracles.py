@@ -13,6 +13,7 @@ from borealis_py.log.base import Feed, NewRecord, Record
 from borealis_py.log.corrected import Progress, progress_record
 from borealis_py.log.records import RecordPart, StableHeader, TentativeHeader, pack
 from borealis_py.simulation.checkers import oracles
+from borealis_py.simulation.checkers.oracles import Clean
 from borealis_py.simulation.checkers.reference_model import NodeTruth
 from borealis_py.simulation.checkers.violation import Violation
 from borealis_py.simulation.cluster.builder import APP
@@ -89,3 +90,12 @@ def test_progress_counts_although_garbage_follows_it_before_anybody_sees_it() ->
     partition.compact(partition.stable_end)
     world.log.broker.append(NewRecord(feed, b"more", b"0"))
     assert world.progress(QUERY) == world.origin + 7
+
+
+def test_what_was_cut_off_counts_once_it_has_worked_off_what_came_meanwhile() -> None:
+    clean = Clean([(0, 10), (20, 25), (26, 60)])
+    assert clean.covers(21, 22)
+    assert not clean.covers(21, 22, backlog=0.5)  # ten units' backlog takes five
+    assert not clean.covers(26, 30, backlog=0.5)
+    assert clean.covers(27, 30, backlog=0.5)
+    assert not clean.covers(27, 30, backlog=1.0)  # five of the first outage are left

@@ -10,6 +10,7 @@ from borealis_py.client.session import PublisherSession
 from borealis_py.client.stimes import Boundaries, PublishCounts
 from borealis_py.client.target import PublisherError, Target
 from borealis_py.log.base import Log
+from borealis_py.simulation.cluster.alarm import Alarm
 from borealis_py.simulation.cluster.clock import Scheduler
 
 
@@ -46,7 +47,7 @@ class SimPublisher:
         self._end = end
         self._queued = False
         self._paused = False
-        self._timer_us: int | None = None
+        self._alarm = Alarm(scheduler, self._wake)
         self.session = PublisherSession(log, target, schema, uid, self._wake, take_over, boundaries, lateness_us)
         self.pump = None if rows is None else Pump(self, rows, pace, positions, timed)
         self._wake()
@@ -124,7 +125,7 @@ class SimPublisher:
             return
         wakeups = [at for at in (self.session.next_wakeup(), due) if at is not None]
         if wakeups:
-            self._set_timer(min(wakeups))
+            self._alarm.set(min(wakeups))
 
     def _pump(self) -> int | None:
         if self.pump is None or not self.session.ready or self.session.closed:
@@ -135,13 +136,3 @@ class SimPublisher:
         if self.pump.done and self._end:
             self.session.close(end=True)
         return due
-
-    def _set_timer(self, at_us: int) -> None:
-        if self._timer_us is None or at_us < self._timer_us or self._timer_us <= self._scheduler.now_us:
-            self._timer_us = at_us
-            self._scheduler.at(at_us, lambda: self._timer(at_us))
-
-    def _timer(self, at_us: int) -> None:
-        if self._timer_us == at_us:
-            self._timer_us = None
-        self._wake()

@@ -373,13 +373,13 @@ class DelayChecks:
 
     def _way(self, node: str, first: int, source_until: int, until: int) -> bool:
         """Whether there is a clean source, and a clean chain of replicas from it to this node's output."""
-        observer = self.observer
+        observer, backlog = self.observer, self.scenario.backlog
         plan = self.world.wiring.plans[node]
         for name in plan.inputs:
-            if not any(observer.paths[node, k][name].covers(first, until) for k in range(plan.replicas)):
+            if not any(observer.paths[node, k][name].covers(first, until, backlog) for k in range(plan.replicas)):
                 continue
             if name in observer.sources:
-                if observer.sources[name].covers(first, source_until):
+                if observer.sources[name].covers(first, source_until, backlog):
                     return True
             elif self._way(name, first, source_until, until):
                 return True

@@ -265,8 +265,17 @@ class Clean:
     def close(self, now_us: int) -> None:
         self.update(now_us, False)
 
-    def covers(self, first_us: int, last_us: int) -> bool:
-        return any(a <= first_us and last_us <= b for a, b in self.spans)
+    def covers(self, first_us: int, last_us: int, backlog: float = 0.0) -> bool:
+        """Whether it was clean all that time, and had worked off before what had come while it was not, which takes
+        `backlog` times as long as that lasted.
+        """
+        left, ended = 0.0, self.spans[0][0] if self.spans else 0
+        for begun, end in self.spans:
+            left += backlog * (begun - ended)
+            if begun + left <= first_us and last_us <= end:
+                return True
+            left, ended = max(0.0, begun + left - end), end
+        return False
 
 
 UNREAD_US = 500_000

@@ -9,6 +9,7 @@ from borealis_py.ingress.formats import JsonFormat
 from borealis_py.ingress.plan import IngressPlan
 from borealis_py.ingress.session import IngressSession
 from borealis_py.log.base import LogError
+from borealis_py.simulation.cluster.alarm import Alarm
 from borealis_py.simulation.cluster.clock import Scheduler
 from borealis_py.simulation.log.client import MemoryLog
 
@@ -40,7 +41,7 @@ class SimIngress:
         self._catch_up = catch_up
         self._lives = 0
         self._queued = False
-        self._timer_us: int | None = None
+        self._alarm = Alarm(scheduler, lambda: self._wake(self._lives))
         self.session: IngressSession | None = None
         self.start()
 
@@ -104,18 +105,8 @@ class SimIngress:
             self.kill()
             self._end(str(exc))
             return
-        self._set_timer(session.next_wakeup())
+        self._alarm.set(session.next_wakeup())
 
     def _end(self, why: str) -> None:
         self.errors.append(why)
         self._scheduler.after(RESTART_US, self.start)
-
-    def _set_timer(self, at_us: int) -> None:
-        if self._timer_us is None or at_us < self._timer_us or self._timer_us <= self._scheduler.now_us:
-            self._timer_us = at_us
-            self._scheduler.at(at_us, lambda: self._timer(at_us))
-
-    def _timer(self, at_us: int) -> None:
-        if self._timer_us == at_us:
-            self._timer_us = None
-        self._wake(self._lives)

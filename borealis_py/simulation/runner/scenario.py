@@ -135,6 +135,13 @@ class Scenario:
         """
         return max(2 * self.busiest * self.timing.slice_least_us // SECOND, self.timing.slice_rows // 200)
 
+    @property
+    def backlog(self) -> float:
+        """How long replicas work on what came during an outage, and on what comes meanwhile, for each second of it."""
+        step_us = min(self.timing.slice_buckets, self.timing.outbox_max // 2 + 1) * self.width_us
+        busy = self.turn_us[1] / step_us + 2 * self.rows_us(self.busiest) / SECOND  # live, and corrections
+        return busy / (1 - busy) if busy < 1 else float("inf")
+
     def without(self, index: int) -> Scenario:
         """The scenario without one fault."""
         return replace(self, faults=self.faults[:index] + self.faults[index + 1 :])

@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from borealis_py.ingress.decoder import Decoded, TopicDecoder
 from borealis_py.log.base import Record
 
-CHUNK = 2_000
-"""Records decoded together."""
+CHUNK, CHUNK_BYTES = 2_000, 1 << 20
+"""Records decoded together, and about how many bytes of them."""
 QUEUE_BYTES = 4 << 20
 QUEUE_RECORDS = 20_000
 """Beyond either, a partition is not read on: one that is held back must not fill the memory."""
 _RECORD_BYTES = 200
-"""Size of a record in memory in addition to its value."""
+"""Size of a record in memory in addition to its key, value and headers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +56,7 @@ class PartitionQueue:
 
     def put(self, record: Record) -> None:
         self._items.append(record)
-        self._bytes += len(record.value or b"") + _RECORD_BYTES
+        self._bytes += _size(record)
         self.fetched = record.offset + 1
 
     def skip(self, gap: Gap) -> None:
@@ -70,10 +70,14 @@ class PartitionQueue:
             if isinstance(self._items[0], Gap):
                 return self._items[0]
             records: list[Record] = []
-            while self._items and len(records) < CHUNK and isinstance(item := self._items[0], Record):
+            size = 0
+            while self._items and isinstance(item := self._items[0], Record):
+                if len(records) >= CHUNK or size >= CHUNK_BYTES:
+                    break
                 records.append(item)
                 self._items.popleft()
-                self._bytes -= len(item.value or b"") + _RECORD_BYTES
+                size += _size(item)
+            self._bytes -= size
             self._head = decoder.decode(records)
         return self._head
 
@@ -90,3 +94,8 @@ class PartitionQueue:
     def idle(self, position: int) -> None:
         """Nothing is queued, and the reader stands at this position: what lies before is seen by nobody."""
         self.copied = max(self.copied, position)
+
+
+def _size(record: Record) -> int:
+    headers = sum(len(name) + len(value or b"") for name, value in record.headers)  # a foreign header may have no value
+    return len(record.key or b"") + len(record.value or b"") + headers + _RECORD_BYTES

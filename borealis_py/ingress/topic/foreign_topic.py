@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from borealis_py.ingress.partition_queue import Gap, PartitionQueue
+from borealis_py.ingress.topic.partition_queue import Gap, PartitionQueue
 from borealis_py.log.base import Feed, OffsetBeyond, OffsetGone, Wake
 from borealis_py.log.foreign import ForeignLog, PartitionsQuery, StartsQuery, Told, ToldQuery
 from sunion.model import FOREVER
@@ -41,7 +41,7 @@ class ForeignTopic:
         self.ends_asked_us: int | None = None
         """When `ends` was asked for."""
         self.learned_us: int | None = None
-        """When the last question was asked to which some end was told."""
+        """When the last question was asked to which some end was told, or that there is no such topic."""
         self._watch = cluster.topic_watch(topic)
         self._reader = cluster.reader(wake)
         self._count: PartitionsQuery | None = None
@@ -162,6 +162,8 @@ class ForeignTopic:
         self._count_due_us = now_us + (COUNT_US if found > 0 else COUNT_SOON_US)
         if found >= 0:
             self.partitions, self.counted_us = found, self._count_asked_us
+            if found == 0:
+                self.learned_us = self._count_asked_us
         elif self._told is not None:
             self._told = NobodyTold()
 

@@ -1,0 +1,88 @@
+"""`python -m tests.drills.producer`: a plain Kafka producer of made rows, at a fixed rate until SIGTERM.
+
+Row n is record n of the topic's one partition, so a successor goes on where the topic ends. A record's timestamp is
+when its row was given to the client; what is overdue goes at once. What the broker has acknowledged goes into a file,
+as the feeder's does.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import signal
+import threading
+import time
+from pathlib import Path
+
+from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartition
+
+from borealis_py.config.signals import set_by
+from tests.drills.feeder import FLUSH_ROWS, OUTAGE_S
+from tests.drills.network import row_of
+from tests.drills.poison import Plan, line_of
+
+
+def end_of(bootstrap: str, topic: str) -> int:
+    """How many records its partition has had."""
+    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "drill"})
+    try:
+        return int(consumer.get_watermark_offsets(TopicPartition(topic, 0), OUTAGE_S)[1])
+    finally:
+        consumer.close()
+
+
+def produce(args: argparse.Namespace, stop: threading.Event) -> None:
+    """Row n at start + n * period. Raises AssertionError: a record was not taken, or not as the n-th."""
+    poison = Plan(args.poison)
+    n = end_of(args.bootstrap, args.topic)
+    producer = Producer({
+        "bootstrap.servers": args.bootstrap,
+        "enable.idempotence": True,
+        "linger.ms": 5,
+        "message.timeout.ms": int(OUTAGE_S * 1000),
+    })  # fmt: skip
+    wrong: list[str] = []
+
+    def delivered(error: KafkaError | None, message: Message) -> None:
+        at = message.offset()
+        if error is not None or at != int(message.key() or -1):
+            wrong.append(f"row {message.key()!r} at {at}: {error}")
+
+    with args.acks.open("a", encoding="utf-8") as file:
+        while not stop.is_set():
+            stop.wait(max(0.0, (args.start_us + n * args.period_us - time.time_ns() // 1000) / 1e6))
+            if stop.is_set():
+                break
+            what = poison.of(args.source, n)
+            row = json.dumps(row_of(args.source, n)).encode() if what is None else line_of(what, args.source, n)
+            at_ms = time.time_ns() // 1_000_000
+            producer.produce(args.topic, row, str(n).encode(), 0, on_delivery=delivered, timestamp=at_ms)
+            n += 1
+            if n % FLUSH_ROWS == 0:
+                assert not producer.flush(OUTAGE_S), "the broker is away for too long"
+                assert not wrong, wrong[:3]
+                file.write(json.dumps({"source": args.source, "acknowledged": n - 1}) + "\n")
+                file.flush()
+            producer.poll(0)
+        assert not producer.flush(OUTAGE_S), "the broker is away for too long"
+        file.write(json.dumps({"source": args.source, "acknowledged": n - 1}) + "\n")
+    assert not wrong, wrong[:3]
+
+
+def main() -> None:
+    """An error ends the process with a traceback."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--bootstrap", required=True)
+    parser.add_argument("--topic", required=True)
+    parser.add_argument("--source", required=True, help="the app's name of what is made of its rows")
+    parser.add_argument("--period-us", type=int, default=50_000)
+    parser.add_argument("--start-us", type=int, required=True)
+    parser.add_argument("--acks", type=Path, required=True)
+    parser.add_argument("--poison", type=Path, required=True, help="which tuples to replace by what nobody can use")
+    stop = threading.Event()
+    set_by([signal.SIGTERM], stop)
+    produce(parser.parse_args(), stop)
+
+
+if __name__ == "__main__":
+    main()
