@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import NamedTuple
 
 from sunion.units import Bucket, Offset
 
 
-class ReplicaName(NamedTuple):
+@dataclass(frozen=True, slots=True, order=True)
+class ReplicaName:
     """One replica of an app: the `index`-th of `node`."""
 
     node: str
