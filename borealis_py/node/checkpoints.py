@@ -23,7 +23,7 @@ from borealis_py.protocol.trimming import KeptCheckpoint
 from borealis_py.protocol.turn import SaveCheckpoint
 from sunion.source import SourceFold
 from sunion.union import Mark
-from sunion.units import Bucket
+from sunion.units import Bucket, Offset
 
 log = structlog.get_logger("borealis.checkpoint")
 MAGIC = b"BZCK1\n"
@@ -200,7 +200,7 @@ class CheckpointStore:
             )
             return
         self.written_bucket = checkpoint.bucket
-        self._known[name] = KeptCheckpoint(checkpoint.bucket, tuple(mark.offset for mark in checkpoint.marks))
+        self._known[name] = KeptCheckpoint(checkpoint.bucket, tuple(Offset(mark.offset) for mark in checkpoint.marks))
         self._remove_before(name)
 
     def _remove_before(self, newest: str) -> None:

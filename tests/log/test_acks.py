@@ -13,7 +13,7 @@ from borealis_py.log.description import Life
 from borealis_py.protocol.trimming import Need, ReplicaName
 
 NAME = ReplicaName("clean.1", 2)
-NEED = Need(inc=3, uid="u", number=4, bucket=17_000, offsets={"web": 5, "till.0": 0}, place="m1:/data")  # type: ignore[arg-type]
+NEED = Need(inc=3, uid="u", number=4, bucket=17_000, offsets={"web": 5, "till.0": 0}, place="m1:/data")
 GOLDEN = (
     b'{"app_uid":"a1","inc":3,"uid":"u","number":4,"bucket":17000,"offsets":{"web":5,"till.0":0},'
     b'"place":"m1:/data","version":1}'

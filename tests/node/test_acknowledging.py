@@ -41,7 +41,7 @@ SPEC = ReplicaSpec(
 
 
 def kept(*buckets: int) -> tuple[KeptCheckpoint, ...]:
-    return tuple(KeptCheckpoint(b, (10 * b, b)) for b in buckets)  # type: ignore[arg-type]
+    return tuple(KeptCheckpoint(b, (10 * b, b)) for b in buckets)
 
 
 def said(record: NewRecord | None) -> Need | None:
@@ -60,13 +60,13 @@ class Driven:
         self.it = Acknowledging(replace(SPEC, **spec), Identity(1, 4, "u", "a1"), EVERY_US)
 
     def due(self, now: int, found: tuple[KeptCheckpoint, ...] | None) -> Need | None:
-        return said(self.it.due(now, found))  # type: ignore[arg-type]
+        return said(self.it.due(now, found))
 
 
 def test_it_says_what_a_start_from_the_oldest_reads_of_each_source() -> None:
     assert Driven().due(0, kept(60, 62, 64)) == Need(
         inc=4, uid="u", number=1, bucket=60, offsets={"s": 600, "z": 60}, place="m1:/data"
-    )  # type: ignore[arg-type]
+    )
 
 
 def test_with_too_few_checkpoints_it_may_start_from_the_origin() -> None:

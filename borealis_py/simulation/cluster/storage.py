@@ -20,6 +20,7 @@ from reconcile.redo_job import describe, failed, run_job
 from reconcile.replay import RangeGone, ReplayError
 from reconcile.replay_context import OpenReplayContext
 from sunion.union import Mark
+from sunion.units import Offset
 
 _WRITE: Delay = between(1_000, 60_000)
 _JOB: Delay = between(100_000, 900_000)
@@ -126,7 +127,7 @@ class MemoryCheckpoints:
         self.written_bucket = checkpoint.bucket
         disk.put(checkpoint.bucket, File(state, checkpoint.marks))
         self._known[checkpoint.bucket] = KeptCheckpoint(
-            checkpoint.bucket, tuple(mark.offset for mark in checkpoint.marks)
+            checkpoint.bucket, tuple(Offset(mark.offset) for mark in checkpoint.marks)
         )
         if all(bucket in self._known for bucket in disk.files) and len(disk.files) == KEEP:
             self.kept = tuple(self._known[bucket] for bucket in sorted(disk.files))

@@ -96,7 +96,7 @@ def who_has_said_nothing_holds_nothing(patch: Patch) -> None:
     def holders(graph: Graph, needs: Needs, node: str) -> Iterator[tuple[ReplicaName, Need]]:
         known = {n: need for n, need in needs.said.items() if n.node == node}
         silent = [ReplicaName(node, k) for k in range(graph.nodes[node].replicas) if ReplicaName(node, k) not in known]
-        far = Need(inc=1, uid="", number=1, bucket=2**40, offsets=dict.fromkeys(("web", "till"), 2**40))  # type: ignore[arg-type]
+        far = Need(inc=1, uid="", number=1, bucket=2**40, offsets=dict.fromkeys(("web", "till"), 2**40))
         return real(graph, replace(needs, said={**needs.said, **dict.fromkeys(silent, far)}), node)
 
     patch.setattr(limit_module, "holders", holders)

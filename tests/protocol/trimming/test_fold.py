@@ -13,34 +13,34 @@ GRAPH = Graph({"a": NodeReads(2, ("s",)), "b": NodeReads(1, (), ("a",))})
 
 def need(bucket: int, inc: int = 1, number: int = 1, uid: str = "u", place: str = "m1") -> Need:
     offsets = {"s": 10 * bucket}
-    return Need(inc=inc, uid=uid, number=number, bucket=bucket, offsets=offsets, place=place)  # type: ignore[arg-type]
+    return Need(inc=inc, uid=uid, number=number, bucket=bucket, offsets=offsets, place=place)
 
 
 def fold(*said: tuple[ReplicaName, Need]) -> AckFold:
     it = AckFold(A)
     for name, one in said:
-        it.read(name, one, 0)  # type: ignore[arg-type]
+        it.read(name, one, 0)
     return it
 
 
 def limits(needs: Needs) -> tuple[TrimLimit, TrimLimit]:
-    return stream_limit(GRAPH, needs, "a", 100, 100), source_limit(GRAPH, needs, "s", 1_000, 1_000)  # type: ignore[arg-type]
+    return stream_limit(GRAPH, needs, "a", 100, 100), source_limit(GRAPH, needs, "s", 1_000, 1_000)
 
 
 def test_the_least_decides_and_is_named() -> None:
     needs = fold((A, need(7)), (B, need(5)), (C, need(6))).needs()
     assert limits(needs) == (TrimLimit(5, ("a.r1",)), TrimLimit(50, ("a.r1",)))
-    assert stream_limit(GRAPH, needs, "a", 4, 100) == TrimLimit(4, ("progress of a",))  # type: ignore[arg-type]
-    assert stream_limit(GRAPH, needs, "a", 5, 3) == TrimLimit(3, ("retain",))  # type: ignore[arg-type]
-    assert source_limit(GRAPH, needs, "s", 49, 1_000) == TrimLimit(49, ("publisher of s",))  # type: ignore[arg-type]
+    assert stream_limit(GRAPH, needs, "a", 4, 100) == TrimLimit(4, ("progress of a",))
+    assert stream_limit(GRAPH, needs, "a", 5, 3) == TrimLimit(3, ("retain",))
+    assert source_limit(GRAPH, needs, "s", 49, 1_000) == TrimLimit(49, ("publisher of s",))
 
 
 def test_of_the_highest_incarnation_the_last_word_counts_whatever_arrives_when() -> None:
     it = fold((A, need(7, inc=2, number=2)))
     for old in (need(9, inc=1, number=9), need(8, inc=2, number=1), need(9, inc=2, number=3, uid="another")):
-        it.read(A, old, 0)  # type: ignore[arg-type]
+        it.read(A, old, 0)
         assert it.needs().said[A].bucket == 7
-    it.read(A, need(3, inc=3), 0)  # type: ignore[arg-type]
+    it.read(A, need(3, inc=3), 0)
     assert it.needs().said[A].bucket == 3, "a new start may know of fewer checkpoints"
 
 
@@ -50,24 +50,24 @@ def test_nothing_goes_while_anything_is_in_doubt_and_it_is_said_of_whom() -> Non
     garbage = fold((A, need(7)), (B, need(5)), (C, need(6)))
     garbage.doubt(B, "no acknowledgement")
     assert limits(garbage.needs()) == (TrimLimit(None, ("a.r1 (no acknowledgement)",)),) * 2
-    garbage.read(B, need(6, number=2), 0)  # type: ignore[arg-type]
+    garbage.read(B, need(6, number=2), 0)
     assert limits(garbage.needs())[0] == TrimLimit(6, ("a.r1", "b.r0"))
     stranger = fold((A, need(7)), (B, need(5)), (C, need(6)), (ReplicaName("a", 2), need(9))).needs()
     assert limits(stranger) == (TrimLimit(None, ("a.r2 (unknown replica)",)),) * 2
-    wordless = fold((A, need(7)), (B, Need(inc=1, uid="u", number=1, bucket=5, offsets={})), (C, need(6))).needs()  # type: ignore[arg-type]
+    wordless = fold((A, need(7)), (B, Need(inc=1, uid="u", number=1, bucket=5, offsets={})), (C, need(6))).needs()
     assert limits(wordless)[1] == TrimLimit(None, ("a.r1 (says nothing of s)",))
     known = fold((A, need(7)), (B, need(5)), (C, need(6))).needs()
-    assert stream_limit(GRAPH, known, "a", None, 100) == TrimLimit(None, ("progress of a",))  # type: ignore[arg-type]
-    assert source_limit(GRAPH, known, "s", None, 100) == TrimLimit(None, ("publisher of s",))  # type: ignore[arg-type]
-    assert source_limit(GRAPH, known, "other", 9, 9) == TrimLimit(None, ("readers of other",))  # type: ignore[arg-type]
+    assert stream_limit(GRAPH, known, "a", None, 100) == TrimLimit(None, ("progress of a",))
+    assert source_limit(GRAPH, known, "s", None, 100) == TrimLimit(None, ("publisher of s",))
+    assert source_limit(GRAPH, known, "other", 9, 9) == TrimLimit(None, ("readers of other",))
 
 
 def silent(place: str, read_back_us: int) -> AckFold:
     """B was heard at 0 and keeps its checkpoints at `place`; A has read back what it sent at `read_back_us`."""
     it = fold((A, need(7)), (B, need(5, place=place)), (C, need(6)))
     said = need(8, number=2)
-    it.sent(said, read_back_us)  # type: ignore[arg-type]
-    it.read(A, said, read_back_us + 10**12)  # type: ignore[arg-type]
+    it.sent(said, read_back_us)
+    it.read(A, said, read_back_us + 10**12)
     return it
 
 
@@ -89,17 +89,17 @@ def test_a_replica_that_was_given_up_holds_nothing_until_it_speaks_or_nobody_els
     assert limits(it.needs())[1] == TrimLimit(80, ("a.r0",))
     it.forget(A)
     assert limits(it.needs())[1] == TrimLimit(50, ("a.r1",)), "nobody lives: all hold"
-    it.read(A, need(9, number=3), 0)  # type: ignore[arg-type]
-    it.read(B, need(6, number=2), 0)  # type: ignore[arg-type]
+    it.read(A, need(9, number=3), 0)
+    it.read(B, need(6, number=2), 0)
     assert limits(it.needs())[1] == TrimLimit(60, ("a.r1",))
 
 
 def test_a_start_may_need_the_origin_unless_enough_checkpoints_are_kept() -> None:
-    kept = [KeptCheckpoint(9, (30, 5)), KeptCheckpoint(7, (20, 6)), KeptCheckpoint(8, (25, 6))]  # type: ignore[arg-type]
-    assert least(kept, 2, 2, 3) == KeptCheckpoint(7, (20, 5))  # type: ignore[arg-type]
-    assert least(kept[:2], 2, 2, 3) == KeptCheckpoint(2, (0, 0))  # type: ignore[arg-type]
+    kept = [KeptCheckpoint(9, (30, 5)), KeptCheckpoint(7, (20, 6)), KeptCheckpoint(8, (25, 6))]
+    assert least(kept, 2, 2, 3) == KeptCheckpoint(7, (20, 5))
+    assert least(kept[:2], 2, 2, 3) == KeptCheckpoint(2, (0, 0))
 
 
 def test_a_duration_keeps_whole_buckets_behind_the_frontier() -> None:
     buckets = Buckets(100_000)
-    assert [Retain(us).bucket(50, buckets) for us in (None, 0, 1, 100_000, 250_000)] == [None, 50, 49, 49, 47]  # type: ignore[arg-type]
+    assert [Retain(us).bucket(50, buckets) for us in (None, 0, 1, 100_000, 250_000)] == [None, 50, 49, 49, 47]
