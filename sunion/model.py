@@ -231,6 +231,9 @@ class RowOps(Protocol):
     def size_bytes(self, rows: Rows) -> int:
         """Approximate size of the rows in memory, in bytes."""
 
+    def digest(self, rows: Rows) -> bytes:
+        """Hash of the rows' values in their order: equal for equal rows, however they lie in memory."""
+
 
 class Fragment(Protocol):
     """A deterministic piece of the query network behind one SUnion. Pure: equal arguments give equal bits."""

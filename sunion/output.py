@@ -9,12 +9,14 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Mapping
 
+from sunion.digests import StableDigests
 from sunion.errors import IllegalTransition
 from sunion.model import Output, RecDone, RowOps, StableBucket, StableRange, StreamRecord, TentativeBucket, Undo
 from sunion.portion import Most, end_of, size_of
 
 
-def _in_time(bucket: int) -> int:
+def in_time(bucket: int) -> int:
+    """A bucket has not waited."""
     return 0
 
 
@@ -26,6 +28,9 @@ class SOutput:
         unpublished_rows_max, unpublished_bytes_max: limits of the rows and dead letters kept for the corrected stream;
             beyond either limit they are read back from the replica's own topic.
         keep_rows: False for a node without a corrected stream, which publishes only its dead letters.
+
+    Attributes:
+        digests: of the stable buckets that this replica computed itself.
     """
 
     def __init__(
@@ -44,6 +49,7 @@ class SOutput:
         self.ack_l = start
         self.published = start
         self.kept_from = start
+        self.digests = StableDigests(ops)
         self._ops = ops
         self._rows_max = unpublished_rows_max
         self._bytes_max = unpublished_bytes_max
@@ -59,12 +65,18 @@ class SOutput:
         return len(self._outbox)
 
     def stable_run(
-        self, first: int, end: int, outputs: Mapping[int, Output], waited_us: Callable[[int], int] = _in_time
+        self,
+        first: int,
+        end: int,
+        outputs: Mapping[int, Output],
+        waited_us: Callable[[int], int] = in_time,
+        computed: bool = True,
     ) -> list[tuple[int, StreamRecord]]:
         """Emit [first, end) as stable: one record per bucket with output, one per run of empty buckets (B21).
 
         Args:
             waited_us: how long a bucket has waited past its end, in us. A range carries the value of its last bucket.
+            computed: by this replica; False: taken over from a peer, whose rows may be in another order.
 
         Raises:
             IllegalTransition: the run does not start at the stable frontier, so it would leave a gap or a repeat.
@@ -84,7 +96,19 @@ class SOutput:
         if at < end:
             records.append(self._say(StableRange(self.inc, at, end, waited_us(end - 1))))
         self.stable = end
+        if computed:
+            self._digest(first, end, outputs)
         return records
+
+    def _digest(self, first: int, end: int, outputs: Mapping[int, Output]) -> None:
+        at = first
+        for bucket in sorted(outputs):
+            if at < bucket:
+                self.digests.said(at, bucket, None)
+            self.digests.said(bucket, bucket + 1, outputs[bucket])
+            at = bucket + 1
+        if at < end:
+            self.digests.said(at, end, None)
 
     def tentative(self, record: TentativeBucket) -> tuple[int, StreamRecord]:
         """Emit a tentative bucket. Raises IllegalTransition below the stable frontier."""

@@ -39,8 +39,15 @@ OUT_OF_MEMORY = ExitCode(
     7, "out of memory", True, "the engine needs more memory than its limit", "see its log for what to raise"
 )
 REFUSED = ExitCode(8, "refused", True, "its settings make no sense for this app", "see its log, then `borealis up`")
+FILE = ExitCode(
+    9,
+    "file differs",
+    True,
+    "a table's file has another content here, or is not there",
+    "copy the file from where `up` ran",
+)
 
-EXITS = (STOPPED, FAILED, USAGE, SUPERSEDED, LOST, KERNEL, OTHER_LIFE, OUT_OF_MEMORY, REFUSED)
+EXITS = (STOPPED, FAILED, USAGE, SUPERSEDED, LOST, KERNEL, OTHER_LIFE, OUT_OF_MEMORY, REFUSED, FILE)
 _BY_CODE = {one.code: one for one in EXITS}
 
 

@@ -10,6 +10,8 @@ from types import ModuleType
 
 from borealis_py.query import App
 from borealis_py.query.errors import QueryError
+from borealis_py.query.plan import TableFile
+from borealis_py.query.spec import AppSpec
 
 
 class AppFileError(Exception):
@@ -42,6 +44,23 @@ def load_app(path: str | Path) -> App:
     if not app.describe().queries:
         raise AppFileError(f"{path}: app {app.name!r} has no query. Add one with app.query(name, stream)")
     return app
+
+
+def load_spec(path: str | Path) -> AppSpec:
+    """The App in a Python file as a value, with what the files of its tables contain.
+
+    Raises:
+        AppFileError: see `load_app`. QueryError: a node that no query reads, or a table's file that is not there.
+    """
+    return load_app(path).describe().with_files(_known)
+
+
+def _known(file: TableFile) -> TableFile:
+    from borealis_py.engine.keyed.table_file import (
+        known,  # here: most apps have no such file, and commands start faster
+    )
+
+    return known(file)
 
 
 def _run(file: Path, shown: str) -> ModuleType:

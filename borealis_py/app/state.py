@@ -16,7 +16,16 @@ from borealis_py.log import topics
 from borealis_py.log.base import Feed, Log, LogError, Lookup, NewRecord
 from borealis_py.log.description import APP_KEY, read_description
 from borealis_py.log.ingress_status import IngressStatus
-from borealis_py.log.messages import Description, Policy, SourceFailure, Status, Threshold, decode, encode
+from borealis_py.log.messages import (
+    Description,
+    DisagreementSetting,
+    Policy,
+    SourceFailure,
+    Status,
+    Threshold,
+    decode,
+    encode,
+)
 from borealis_py.protocol.settings import Timing
 from borealis_py.query.errors import QueryError, did_you_mean
 from borealis_py.query.ingress_spec import INGRESSES
@@ -42,7 +51,7 @@ class AppState:
 
     `thresholds` (microseconds) and `policies` are those set since by query; one without an entry has those of `spec`.
     `failed_until`: by source, the wall time in microseconds until which replicas do not read it (`borealis fail
-    source`).
+    source`). `diverged`: by query or node, why nothing of it is published (R15).
     """
 
     name: str
@@ -51,6 +60,7 @@ class AppState:
     thresholds: Mapping[str, int] = field(default_factory=dict)
     policies: Mapping[str, Policy] = field(default_factory=dict)
     failed_until: Mapping[str, int] = field(default_factory=dict)
+    diverged: Mapping[str, str] = field(default_factory=dict)
 
     @cached_property
     def runs(self) -> AppSpec:
@@ -182,6 +192,11 @@ def read_settings(log: Log, name: str) -> AppState | None:
         {query: t.threshold_us for query, t in _of_kind(values, "threshold", Threshold)},
         dict(_of_kind(values, "policy", Policy)),
         {source: f.until_wall_us for source, f in _of_kind(values, "fail", SourceFailure)},
+        {
+            name: str(setting.found)
+            for name, setting in _of_kind(values, "diverged", DisagreementSetting)
+            if setting.found is not None and setting.app_uid == description.app_uid
+        },
     )
 
 

@@ -117,8 +117,8 @@ def title(state: AppState) -> str:
 
 
 def remarks(state: AppState, statuses: Statuses, now_us: int) -> list[str]:
-    """Why replicas do not run, and which processes have no Spark for redos."""
-    from borealis_py.observe.overview import apart_sources, inline_reasons, late_sources, stop_reasons
+    """Why replicas do not run, or nothing is published, and which processes have no Spark for redos."""
+    from borealis_py.observe.overview import apart_sources, diverged, inline_reasons, late_sources, stop_reasons
 
     stopped = [f"not running: {', '.join(them)}: {why}" for why, them in stop_reasons(statuses).items()]
     inline = [
@@ -130,7 +130,12 @@ def remarks(state: AppState, statuses: Statuses, now_us: int) -> list[str]:
         _apart(query, least, most, _writer(state, most))
         for query, (least, most) in apart_sources(state, statuses).items()
     ]
-    return stopped + inline + late + apart
+    differ = [
+        f"DIVERGED: nothing of {query} is published: {why}. `borealis audit {query}` recomputes it; then `borealis "
+        f"resume {query}` goes on, or `borealis up --reset` begins anew"
+        for query, why in diverged(state, statuses, now_us).items()
+    ]
+    return differ + stopped + inline + late + apart
 
 
 def _writer(state: AppState, source: InputStatus) -> str:

@@ -21,7 +21,8 @@ class OperatorClass(StrEnum):
     they end at multiples of `every` since 1970, wherever reading starts.
     """
     DETERMINISTIC = "deterministic"
-    """Its initial state: equal input from equal state gives equal results."""
+    """Its initial state: equal input from equal state gives equal results. Look-ups in a table that changes: its rows
+    may be of any age."""
     ARBITRARY = "arbitrary"
     """Time, chance or arrival order. No operator that can be written today is in this class."""
 

@@ -17,10 +17,17 @@ from borealis_py.engine.expressions import (
     parse,
     sql_of,
 )
-from borealis_py.engine.keyed.build import distinct_operator, join_operator
+from borealis_py.engine.keyed.build import (
+    distinct_operator,
+    file_lookup_operator,
+    join_operator,
+    lookup_operator,
+    with_deletions,
+)
 from borealis_py.engine.keyed.distinct import DistinctOperator
 from borealis_py.engine.keyed.frames import OverCompiler
 from borealis_py.engine.keyed.join import JoinOperator
+from borealis_py.engine.keyed.lookup import FileLookupOperator, LookupOperator
 from borealis_py.engine.keyed.over import OverOperator
 from borealis_py.engine.keyed.top import TopCompiler
 from borealis_py.engine.operators import (
@@ -39,8 +46,10 @@ from borealis_py.query.names import STIME, base_name
 from borealis_py.query.plan import (
     CutOp,
     DistinctOp,
+    FileLookupOp,
     FilterOp,
     JoinOp,
+    LookupOp,
     MapOp,
     MergeOp,
     Op,
@@ -65,6 +74,8 @@ Operator = (
     | JoinOperator
     | DistinctOperator
     | OverOperator
+    | LookupOperator
+    | FileLookupOperator
 )
 
 _INT = pa.int64()
@@ -145,6 +156,13 @@ class _Compiler(StatementCompiler):
             left, right = (self._materialised(self._relations[i]) for i in op.inputs)
             joined = join_operator(self, op, left, right)
             return self._add(joined, joined.schema)
+        if isinstance(op, LookupOp):
+            rows, table = self._relations[op.inputs[0]], with_deletions(self, op, self._relations[op.inputs[1]])
+            found = lookup_operator(self, op, self._materialised(rows), self._materialised(table, partial=True))
+            return self._add(found, found.found.schema)
+        if isinstance(op, FileLookupOp):
+            beside = file_lookup_operator(self, op, self._materialised(self._relations[op.input]))
+            return self._add(beside, beside.found.schema)
         if isinstance(op, DistinctOp):
             rows = self._materialised(self._relations[op.input])
             return self._add(distinct_operator(self, op, rows), rows.schema)
@@ -153,7 +171,7 @@ class _Compiler(StatementCompiler):
             return self._add(top, top.schema)
         if isinstance(op, OverOp):
             frames = OverCompiler(self, op, self._relations[op.input])
-            over = frames.build(self._materialised(frames.arguments()))
+            over = frames.build(self._materialised(frames.arguments(), partial=True))
             return self._add(over, over.schema)
         return self._window(op, self._relations[op.input])
 
@@ -161,10 +179,11 @@ class _Compiler(StatementCompiler):
         self._operators.append(operator)
         return Relation(len(self._operators) - 1, schema, schema)
 
-    def _materialised(self, relation: Relation) -> Relation:
+    def _materialised(self, relation: Relation, partial: bool = False) -> Relation:
+        """The relation as an operator's rows. `partial`: they have columns of ours beside a row, and may be larger."""
         if relation.chain is None:
             return relation
-        statement = self.statement(relation.select, relation.base, self.label)
+        statement = self.statement(relation.select, relation.base, self.label, partial)
         return self._add(StatementOperator(base_name(self.node), relation.slot, statement), relation.schema)
 
     def _keyed(self, relation: Relation, by: Sequence[str]) -> Relation:

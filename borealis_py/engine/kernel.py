@@ -16,9 +16,8 @@ from borealis_py.engine.codec import ArrowRowCodec, ArrowSourceCodec
 from borealis_py.engine.compile import Compiled, Operator, compile_plan
 from borealis_py.engine.duck import MEMORY_BYTES, Duck
 from borealis_py.engine.fingerprint import fingerprint
-from borealis_py.engine.keyed.distinct import DistinctOperator
 from borealis_py.engine.keyed.join import JoinOperator
-from borealis_py.engine.keyed.over import OverOperator
+from borealis_py.engine.keyed.keeping import KeepingOperator
 from borealis_py.engine.operators import NodeOutputs, Partial, Slice, WindowOperator
 from borealis_py.engine.partitioner import split_by_partition
 from borealis_py.engine.rows import ArrowRows, buckets_of, by_bucket, joined
@@ -29,8 +28,8 @@ from sunion.errors import EngineOutOfMemory
 from sunion.model import Output
 
 KernelState = tuple[tuple[Partial, ...], ...]
-"""For each window operator, its buckets' partials, in bucket order; for each distinct and over, its blocks of rows; for
-each join, those of its left and of its right side."""
+"""For each window operator, its buckets' partials, in bucket order; for each distinct, over and lookup, its blocks of
+rows; for each join, those of its left and of its right side."""
 Batches = Sequence[pa.RecordBatch | None]
 """One bucket's rows, by input."""
 SLICE_ROWS = 50_000
@@ -151,7 +150,7 @@ class DuckKernel(ArrowRows, ArrowRowCodec):
                 closed, kept = operator.run(part, slots[operator.input], state[len(after)])
                 after.append(kept)
                 slots.append(closed)
-            elif isinstance(operator, JoinOperator | DistinctOperator | OverOperator):
+            elif isinstance(operator, KeepingOperator):
                 parts = len(operator.state_schemas)
                 found, blocks = operator.run(part, slots, state[len(after) : len(after) + parts])
                 after += blocks
@@ -173,14 +172,14 @@ def _state_schemas(operator: Operator) -> tuple[pa.Schema, ...]:
     """Of each part of an operator's state."""
     if isinstance(operator, WindowOperator):
         return (operator.partial_schema,)
-    return operator.state_schemas if isinstance(operator, JoinOperator | DistinctOperator | OverOperator) else ()
+    return operator.state_schemas if isinstance(operator, KeepingOperator) else ()
 
 
 def _lookback(operator: Operator) -> int:
     """How many earlier buckets a result of this operator may depend on."""
     if isinstance(operator, WindowOperator):
         return operator.size - 1
-    return operator.lookback if isinstance(operator, JoinOperator | DistinctOperator | OverOperator) else 0
+    return operator.lookback if isinstance(operator, KeepingOperator) else 0
 
 
 def _slices(

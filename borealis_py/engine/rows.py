@@ -17,6 +17,7 @@ import pyarrow as pa
 from borealis_py.query.names import STIME
 from borealis_py.types.arrow import arrow_of, hash_column
 from borealis_py.types.arrow import sizes as sizes_of
+from borealis_py.types.digests import add_column
 
 _STIME_FIELD = pa.field(STIME, pa.int64())
 
@@ -130,6 +131,13 @@ class ArrowRows:
 
     def size_bytes(self, rows: pa.RecordBatch) -> int:
         return int(rows.nbytes)
+
+    def digest(self, rows: pa.RecordBatch) -> bytes:
+        """Hash of the rows' values, column by column; their types follow from the query."""
+        digest = hashlib.blake2b(digest_size=8)
+        for column in rows.columns:
+            add_column(digest, column)
+        return digest.digest()
 
 
 def row_sizes(batch: pa.RecordBatch) -> np.ndarray:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
+from functools import partial
 
 import pyarrow as pa
 
@@ -15,9 +16,23 @@ from borealis_py.engine.statements import Relation, Sql, StatementCompiler, q
 from borealis_py.engine.sums import plain
 from borealis_py.engine.sums.grouped import GroupedSums
 from borealis_py.query.names import STIME, WINDOW_END, WINDOW_START, base_name
-from borealis_py.query.plan import WindowOp
+from borealis_py.query.plan import TopOp, WindowOp
 
 _INT = pa.int64()
+
+
+def windows_of(c: StatementCompiler, op: WindowOp | TopOp, source: Relation) -> partial[WindowOperator]:
+    """An operator over these windows of a relation, without what it computes."""
+    bucket = c.app.bucket_us
+    return partial(
+        WindowOperator,
+        node=base_name(c.node),
+        input=source.slot,
+        size=op.size_us // bucket,
+        every=op.every_us // bucket,
+        width_us=bucket,
+        keys=op.keys,
+    )
 
 
 class WindowCompiler:
@@ -56,14 +71,7 @@ class WindowCompiler:
         statement, fields = self._close(inner, outers, feed_schema)
         close = statement if positions else self._closed(statement, parts, calls.trees)
         schema = pa.schema([(WINDOW_START, _INT), (WINDOW_END, _INT), *fields, (STIME, _INT)])
-        bucket = c.app.bucket_us
-        return WindowOperator(
-            node=base_name(c.node),
-            input=self._source.slot,
-            size=op.size_us // bucket,
-            every=op.every_us // bucket,
-            width_us=bucket,
-            keys=op.keys,
+        return windows_of(c, op, self._source)(
             columns=columns,
             collect=collect,
             close=close,

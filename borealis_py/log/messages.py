@@ -9,8 +9,9 @@ from typing import Annotated, TypeVar
 
 import msgspec
 
-from borealis_py.protocol.incarnation import Heartbeat
+from borealis_py.protocol.incarnation import Disagreement, Heartbeat
 from borealis_py.protocol.settings import Timing
+from sunion.digests import TOLD_MAX
 
 T = TypeVar("T")
 NUMBER_MAX = 2**53
@@ -37,6 +38,14 @@ class SourceFailure(msgspec.Struct, frozen=True):
     microseconds since 1970."""
 
     until_wall_us: Number
+
+
+class DisagreementSetting(msgspec.Struct, frozen=True):
+    """Settings key `diverged/<node>`: in the app's life `app_uid`, replicas of this node, or of one that it reads,
+    emitted different rows (`found`), so nothing of it is published; null: an operator has cleared that (R15)."""
+
+    app_uid: str
+    found: Disagreement | None
 
 
 class Incarnation(msgspec.Struct, frozen=True):
@@ -169,7 +178,8 @@ class Status(msgspec.Struct, frozen=True):
     """Resident memory of its process, in kB; 0: unknown."""
     event: str = ""
     """Why it reports now: SILENT(input), HEARD(input), UPSTREAM_FAILURE, FIRST_TENTATIVE, STABILIZATION, REDO,
-    REC_DONE, STABLE, READY, STOPPED, REDO_FAILED, ADOPT_FAILED, TOOK_OVER or DRIFT; "": a second has passed.
+    REC_DONE, STABLE, READY, STOPPED, REDO_FAILED, ADOPT_FAILED, TOOK_OVER, DRIFT,
+    DIVERGED or RESUMED; "": a second has passed.
     """
     detail: str = ""
     """Details of the event, human-readable; "": there are none."""
@@ -181,6 +191,8 @@ class Status(msgspec.Struct, frozen=True):
     """Address at which its process answers HTTP; "": none."""
     host: str = ""
     """Name of the machine on which `pid` runs."""
+    diverged: str = ""
+    """Why nothing is published: replicas emitted different rows for a stable bucket; "": none were seen to."""
 
 
 def encode(message: msgspec.Struct | Heartbeat) -> bytes:
@@ -204,6 +216,9 @@ def read_beat(key: bytes | None, value: bytes | None, node: str) -> Heartbeat:
     """Decode a heartbeat of one of a node's replicas. Raises msgspec.DecodeError, msgspec.ValidationError."""
     beat = decode(value or b"", Heartbeat)
     numbers = (beat.replica, beat.inc, beat.ack_s, beat.ack_l, beat.ask_offset or 0, beat.progress)
+    told = beat.digests
+    if len(told) > TOLD_MAX or not all(0 <= d.first < d.end <= NUMBER_MAX for d in told):
+        raise msgspec.ValidationError("the heartbeat's digests are none of a replica's")
     if min(numbers) < 0 or max(numbers) > NUMBER_MAX:
         raise msgspec.ValidationError(f"a number of the heartbeat is not within 0 and {NUMBER_MAX}")
     if key != beat_key(node, beat.replica):

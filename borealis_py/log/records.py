@@ -79,7 +79,8 @@ class BatchHeader(msgspec.Struct, array_like=True, frozen=True, tag="TUPLES"):
     little endian, one per tuple. `encoding`: "json" (an array of objects) or "arrow". `read_to`: the writer has read
     the log up to this offset and found no claim with a higher epoch: a reader that sees everything from there on knows
     the owner. `at`: of an ingress, (partition, next offset) for each partition of the foreign topic that feeds this
-    source: everything before has been copied, up to and with this record; empty: its writer is no ingress.
+    source: everything before has been copied, up to and with this record; -1: the topic was made again (B54); empty:
+    its writer is no ingress.
     """
 
     app_uid: str

@@ -13,8 +13,10 @@ import structlog
 
 from borealis_py.log.base import Record
 from borealis_py.log.description import Life
-from borealis_py.log.messages import Incarnation, Policy, SourceFailure, Threshold, decode
+from borealis_py.log.messages import DisagreementSetting, Incarnation, Policy, SourceFailure, Threshold, decode
+from borealis_py.protocol.incarnation import Disagreement
 from borealis_py.protocol.settings import DelayPolicy, Delays, NodeDelays, SettingsError, Timing, budget
+from borealis_py.query.names import base_name
 from borealis_py.query.spec import QuerySpec, Serves
 
 log = structlog.get_logger("borealis.settings")
@@ -85,6 +87,8 @@ class DynamicSettings:
         self._serves = {s.query: s for s in serves}
         self._queries = {query: delays[query] for query in self._serves}
         self._waits_us: dict[str, int] = {}  # D by query, computed once a threshold
+        self._diverged = f"diverged/{base_name(node)}"
+        self._disagreements: list[Disagreement | None] = []
         self._incarnation = f"incarnation/{node}/{replica}"
         self._timing = timing
 
@@ -115,6 +119,11 @@ class DynamicSettings:
         except (msgspec.DecodeError, msgspec.ValidationError, ValueError, SettingsError) as exc:
             log.warning("setting ignored", key=key, why=str(exc))
 
+    def take_disagreements(self) -> list[Disagreement | None]:
+        """What was said of replicas that differ since the last call, in order; None: an operator has cleared it."""
+        found, self._disagreements = self._disagreements, []
+        return found
+
     def _wait_us(self, query: str, threshold_us: int) -> int:
         """D under this threshold. Raises SettingsError at all nodes of a chain or at none."""
         serves = self._serves[query]
@@ -132,6 +141,10 @@ class DynamicSettings:
             self._queries[name] = replace(self._queries[name], failure=failure, stabilization=stabilization)
         elif kind == "fail":
             self.failed_until[name] = decode(value, SourceFailure).until_wall_us
+        elif key == self._diverged:
+            said = decode(value, DisagreementSetting)
+            if self._life.owns(record, said.app_uid):
+                self._disagreements.append(said.found)
         elif key == self._incarnation:
             found = decode(value, Incarnation)
             if self._life.owns(record, found.app_uid):

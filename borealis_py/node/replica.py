@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from dataclasses import replace
 from functools import partial
 
 import structlog
@@ -30,7 +31,7 @@ from borealis_py.log.clock import Clock
 from borealis_py.log.corrected import Progress, transaction
 from borealis_py.log.description import Life
 from borealis_py.log.kernel import Kernel, codecs_of
-from borealis_py.log.messages import Incarnation, beat_key, encode
+from borealis_py.log.messages import DisagreementSetting, Incarnation, beat_key, encode
 from borealis_py.log.stream import unpacker
 from borealis_py.node.acknowledging import Acknowledging
 from borealis_py.node.checkpoints import CheckpointStore
@@ -43,7 +44,7 @@ from borealis_py.node.pulse import Pulse
 from borealis_py.node.reporter import Reporter, StatusListener, ignore_status
 from borealis_py.node.resuming import Resuming
 from borealis_py.node.spec import ReplicaSpec
-from borealis_py.protocol.incarnation import Heartbeat, Identity, StartPoint
+from borealis_py.protocol.incarnation import Disagreement, Heartbeat, Identity, StartPoint
 from borealis_py.protocol.manager import Manager
 from borealis_py.protocol.settings import ManagerConfig
 from borealis_py.protocol.turn import (
@@ -60,6 +61,7 @@ from borealis_py.protocol.turn import (
     SaveCheckpoint,
     SendHeartbeat,
     StartRedo,
+    TellDisagreement,
     Turn,
     WriterBusy,
     WriterCommitted,
@@ -67,6 +69,7 @@ from borealis_py.protocol.turn import (
     WriterLost,
     WriterReady,
 )
+from borealis_py.query.names import base_name
 from reconcile.redo_client import RedoRouter
 from sunion.bucket import Buckets
 from sunion.errors import RetentionLost
@@ -225,6 +228,7 @@ class Replica:
             progress=arrived.progress,
             writer=[self._writer_event(e) for e in self._transactor.events()],
             checkpoint_bucket=self._store.written_bucket,
+            disagreements=self.settings.take_disagreements(),
         )
         effects = self.manager.handle(turn)
         self._resuming.turned(max(self.manager.f_s, self.manager.complete), self._input_reader)
@@ -262,6 +266,8 @@ class Replica:
                 self._output_writer.append(token, record)
             case SendHeartbeat(heartbeat):
                 self._send_beat(heartbeat, now)
+            case TellDisagreement(disagreement):
+                self._tell_disagreement(disagreement)
             case AskEnds():
                 self._hold()  # as this turn leaves it: the ends of all inputs that are read from now on are asked for
                 self._input_reader.ask_ends(now)
@@ -286,6 +292,13 @@ class Replica:
 
     def _send_beat(self, beat: Heartbeat, now: MonotonicUs) -> None:
         self._pulse.send(NewRecord(self.spec.control_feed, encode(beat), beat_key(self.spec.node, beat.replica)), now)
+
+    def _tell_disagreement(self, found: Disagreement) -> None:
+        """To all replicas of the node, and of the queries that read it: their rows come from it."""
+        spec = self.spec
+        value = encode(DisagreementSetting(spec.app_uid, replace(found, node=spec.node)))
+        for name in sorted({base_name(spec.node), *(s.query for s in spec.serves)}):
+            self._appender.append(NewRecord(spec.settings_feed, value, f"diverged/{name}".encode()))
 
     def _transaction(self, publish: Publish) -> Iterator[NewRecord]:
         """The records of one transaction. Runs in the writer's thread."""

@@ -99,6 +99,13 @@ class Reporter:
                 why=note.detail,
                 **line,
             )
+        elif note.event == "DIVERGED":
+            self._log.error(
+                "replicas differ, so nothing more is published: nobody can say which is right. `borealis audit` "
+                "recomputes the rows; then `borealis resume` goes on, or `borealis up --reset` begins anew",
+                why=note.detail,
+                **line,
+            )
         else:
             self._log.info(note.event, detail=note.detail, **line)
         self._send(status, unreachable, note)
@@ -147,6 +154,7 @@ class Reporter:
             why_inline=self._why_inline(),
             http=self._spec.http,
             host=self._spec.host or platform.node(),
+            diverged="" if s.disagreement is None else str(s.disagreement),
         )
 
 

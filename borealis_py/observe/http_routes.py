@@ -46,6 +46,9 @@ class ProcessBoard(Protocol):
     def unready(self) -> list[str]:
         """Those that are not working, one sentence each."""
 
+    def diverged(self) -> list[str]:
+        """Those of which nothing is published, since replicas differ, one sentence each."""
+
     def overview(self, now_us: int) -> dict[str, Any]:
         """Their status, as JSON values. `now_us`: wall time."""
 
@@ -90,7 +93,9 @@ class Routes:
 
     def _health(self, accept: str) -> Response:
         hung = self._board.hung()
-        return say(503, "; ".join(hung)) if hung else say(200, "ok")
+        if hung:
+            return say(503, "; ".join(hung))
+        return say(200, "; ".join(["ok", *self._board.diverged()]))  # no restart heals it, so this process is healthy
 
     def _ready(self, accept: str) -> Response:
         unready = self._board.unready()

@@ -46,6 +46,10 @@ class IngressRegistry:
             "ingresses": ingress_overview(self.state, self.statuses, now_us, self.ingresses),
         }
 
+    def diverged(self) -> list[str]:
+        """None: an ingress computes nothing."""
+        return []
+
     def hung(self) -> list[str]:
         """The loops that hang, one sentence each. One that starts or has ended does not."""
         return [

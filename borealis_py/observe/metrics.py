@@ -50,6 +50,7 @@ GAUGES: tuple[tuple[str, str, Callable[[Status, Buckets], _Value]], ...] = (
     ("asking", "1 while the replica asks to correct.", lambda s, b: s.asking),
     ("granted", "1 while the replica may correct.", lambda s, b: s.granted),
     ("publishing", "1 while the replica writes the corrected stream.", lambda s, b: s.publishing),
+    ("diverged", "1 while nothing is published, since replicas emitted different rows.", lambda s, b: bool(s.diverged)),
     ("redos_inline", "1 while redos cannot run on Spark.", lambda s, b: bool(s.why_inline)),
     (
         "checkpoint_timestamp_seconds",

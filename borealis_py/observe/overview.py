@@ -137,6 +137,16 @@ def inline_reasons(state: AppState, statuses: Statuses, now_us: int) -> dict[str
     return told
 
 
+def diverged(state: AppState, statuses: Statuses, now_us: int) -> dict[str, str]:
+    """Nodes and queries, as users named them, of which nothing is published since replicas differ, and how they do."""
+    told = {
+        base_name(node): s.diverged
+        for (node, _), s in statuses.items()
+        if s.diverged and not health_of(s, state.spec.bucket_us, now_us).gone
+    }
+    return {**told, **state.diverged}
+
+
 def stop_reasons(statuses: Statuses) -> dict[str, list[str]]:
     """Why replicas do not run, as reported by them or their host, with the replicas concerned (`sales.r0`)."""
     told: dict[str, list[str]] = {}

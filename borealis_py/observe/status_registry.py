@@ -100,6 +100,11 @@ class StatusRegistry:
             if (age_s := self._age_s(entry)) > HUNG_S and entry.snapshot.status.event != "STOPPED"
         ]
 
+    def diverged(self) -> list[str]:
+        """Those of which nothing is published, since replicas differ, one sentence each."""
+        told = {key: entry.snapshot.status.diverged for key, entry in self.entries.items()}
+        return [f"DIVERGED: {name(key)} publishes nothing: {why}" for key, why in told.items() if why]
+
     def unready(self) -> list[str]:
         """The replicas that are not working, one sentence each: not past RECOVERING, stopped, or hung."""
         return [why for key in self.replicas if (why := self._why_unready(key))]

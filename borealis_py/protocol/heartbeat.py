@@ -76,6 +76,7 @@ class HeartbeatTimer:
                     ask_offset=ask,
                     progress=progress,
                     checkpoint_bucket=checkpoint_bucket,
+                    digests=output.digests.tell(),
                 )
             )
         ]

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from borealis_py.protocol.states import ReplicaState
+from sunion.digests import Digest
 from sunion.model import Output, RowOps, State
 from sunion.union import Mark
 from sunion.units import NOWHERE, Bucket, Offset
@@ -37,6 +38,7 @@ class Heartbeat:
         ask_offset: offset in the control log of the first heartbeat of this run of asking; None: not read back yet.
         progress: first bucket that is not in the corrected stream, as far as known.
         checkpoint_bucket: first bucket not in its newest durable checkpoint; -1: it has none (its status then says 0).
+        digests: of the stable buckets emitted since the heartbeat before, the newest 64 at most (R15).
     """
 
     app_uid: str
@@ -50,11 +52,42 @@ class Heartbeat:
     ask_offset: Offset | None = None
     progress: Bucket
     checkpoint_bucket: Bucket = NOWHERE
+    digests: tuple[Digest, ...] = ()
 
     @property
     def recovering(self) -> bool:
         """It has not caught up since its start (R11)."""
         return self.state == ReplicaState.RECOVERING.value
+
+
+@dataclass(frozen=True, slots=True)
+class Disagreement:
+    """Two replicas emitted different rows for one stable bucket (R15).
+
+    Attributes:
+        bucket: the first in which they were seen to differ.
+        replica: the one that noticed. digest: of what it emitted; empty: no rows.
+        peer: the other one. peer_digest: of what that one emitted.
+        node: whose replicas they are; empty: the node that this is about.
+    """
+
+    bucket: int
+    replica: int
+    digest: str
+    peer: int
+    peer_digest: str
+    node: str = ""
+
+    def __str__(self) -> str:
+        of, own, other = (
+            f" of {self.node}" if self.node else "",
+            self.digest or "no rows",
+            self.peer_digest or "no rows",
+        )
+        return (
+            f"replicas {self.replica} and {self.peer}{of} emitted different rows for stable bucket {self.bucket} "
+            f"({own}, {other})"
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,6 +161,7 @@ class ReplicaStatus:
         head: the replica that has asked longest; None: no replica asks.
         writer: value of a `publishing.Phase`. progress: first bucket not in the corrected stream, as far as known.
         counts: what this incarnation has emitted. inputs: in the node's order.
+        disagreement: because of which nothing is published; None: there is none.
     """
 
     identity: Identity
@@ -141,3 +175,4 @@ class ReplicaStatus:
     progress: Bucket
     counts: RowCounts
     inputs: tuple[InputReport, ...]
+    disagreement: Disagreement | None = None

@@ -31,7 +31,7 @@ from borealis_py.protocol.states import ReplicaState, check, derive
 from borealis_py.protocol.turn import Append, Effect, EmitEvent, ExitReplica, ReadAgain, Turn
 from sunion.errors import IllegalTransition
 from sunion.model import Output, StreamRecord, TentativeBucket
-from sunion.output import SOutput
+from sunion.output import SOutput, in_time
 from sunion.union import SUnion
 from sunion.units import Bucket, MonotonicUs, Offset
 
@@ -162,7 +162,7 @@ class Manager:
     def _say_backfill(self) -> None:
         start, self._backfill = self._backfill, None
         if start is not None:
-            for said in self.output.stable_run(self.output.stable, start.bucket, start.outputs):
+            for said in self.output.stable_run(self.output.stable, start.bucket, start.outputs, computed=False):
                 self._append(said)
 
     # Stabilization (R4) -----------------------------------------------------------------------------------------------
@@ -174,7 +174,7 @@ class Manager:
             if done is not None:
                 job, outcome = done
                 self._s = outcome.state
-                self._advance_stable(job.end, outcome.outputs)
+                self._advance_stable(job.end, outcome.outputs, computed=job.peer is None)
         self._effects += self.reconciliation.check_deadline(self._now)
 
     def _stabilize(self, gap: bool) -> None:
@@ -257,10 +257,10 @@ class Manager:
         self._s, outputs = self._fragment.step(self._s, first, end, self.union.ordered(first, end))
         self._advance_stable(end, self.union.with_rejects(first, end, outputs))
 
-    def _advance_stable(self, end: Bucket, outputs: Mapping[int, Output]) -> None:
+    def _advance_stable(self, end: Bucket, outputs: Mapping[int, Output], computed: bool = True) -> None:
         first, together = self.f_s, self.f_s == self.f_l
-        waited = {"waited_us": partial(self.intake.waited_us, now=self._now)} if together else {}
-        for said in self.output.stable_run(first, end, outputs, **waited):
+        waited_us = partial(self.intake.waited_us, now=self._now) if together else in_time
+        for said in self.output.stable_run(first, end, outputs, waited_us, computed):
             self._append(said)
         self.f_s = end
         if together:
@@ -366,6 +366,7 @@ class Manager:
             identity=self.identity, state=self.state.value, f_s=self.f_s, f_l=self.f_l, asking=self.stagger.asking,
             granted=self.stagger.granted, head=self.control.head, writer=self.publishing.phase.value,
             progress=self.publishing.frontier, counts=replace(self.counts), inputs=self.intake.statuses(),
+            disagreement=self.publishing.disagreement.found,
         )  # fmt: skip
 
     @property

@@ -9,10 +9,11 @@ progress again and goes on from there. Rows and progress are one transaction, so
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import Enum
 
+from borealis_py.protocol.incarnation import Disagreement
 from borealis_py.protocol.settings import Timing
 from borealis_py.protocol.turn import (
     AbandonWriter,
@@ -20,12 +21,14 @@ from borealis_py.protocol.turn import (
     EmitEvent,
     FenceWriter,
     Publish,
+    TellDisagreement,
     Turn,
     WriterBusy,
     WriterCommitted,
     WriterLost,
     WriterReady,
 )
+from sunion.digests import StableDigests
 from sunion.output import SOutput
 from sunion.units import Bucket, MonotonicUs
 
@@ -61,17 +64,56 @@ class PublishContext:
     closed: Bucket
 
 
+class DisagreementWatch:
+    """Whether replicas emitted the same rows (R15): compares peers' digests with its own, takes in what others found.
+
+    Replicas give equal bits by construction. Where one does not (a broken machine, an engine that is not
+    deterministic), nobody can say which is right, so nothing more is published until an operator has decided.
+
+    Attributes:
+        found: because of which nothing is published; None: the replicas agree, as far as they were compared.
+    """
+
+    def __init__(self, replica: int) -> None:
+        self.found: Disagreement | None = None
+        self._replica = replica
+
+    def turn(self, turn: Turn, digests: StableDigests) -> list[Effect]:
+        """Take in the settings and heartbeats of a turn. The first disagreement counts until an operator clears it."""
+        effects = [*self._told(turn.disagreements, digests)]
+        for _, beat in turn.beats:
+            if self.found is not None or beat.replica == self._replica:
+                continue
+            differs = digests.difference(beat.digests)
+            if differs is not None:
+                self.found = Disagreement(differs.bucket, self._replica, differs.own, beat.replica, differs.peer)
+                effects += [TellDisagreement(self.found), EmitEvent("DIVERGED", str(self.found))]
+        return effects
+
+    def _told(self, told: Iterable[Disagreement | None], digests: StableDigests) -> Iterable[Effect]:
+        for found in told:
+            if found is None and self.found is not None:
+                digests.forget()  # what an operator has judged is not reported again
+                self.found = None
+                yield EmitEvent("RESUMED", "an operator has cleared the disagreement: rows are published again")
+            elif found is not None and self.found is None:
+                self.found = found
+                yield EmitEvent("DIVERGED", str(found))
+
+
 class Publishing:
     """One replica's part in writing the corrected stream.
 
     Attributes:
         phase: of its writer.
         progress: the first bucket that is not in the corrected stream, as far as known; None: no record was read.
+        disagreement: compares replicas; while it has found a difference, nothing is published (R15).
     """
 
     def __init__(self, replica: int, timing: Timing, origin: Bucket) -> None:
         self.phase = Phase.IDLE
         self.progress: Bucket | None = None
+        self.disagreement = DisagreementWatch(replica)
         self._origin = origin
         self._replica = replica
         self._timing = timing
@@ -108,11 +150,26 @@ class Publishing:
             if event.attempt == self._attempt and self.phase is not Phase.IDLE:
                 effects += self._answered(event, standing.now)
         output.publish_to(self.frontier)
+        effects += self.disagreement.turn(turn, output.digests)
+        if self._stopped:
+            return effects + self._stop(standing.now)
         if self.phase is Phase.IDLE:
             effects += self._maybe_take_over(standing)
         if self.phase is Phase.READY:
             effects += self._maybe_publish(standing, output)
         return effects
+
+    @property
+    def _stopped(self) -> bool:
+        return self.disagreement.found is not None
+
+    def _stop(self, now: MonotonicUs) -> list[Effect]:
+        """Give up the writer, once the outcome of what it is doing is known."""
+        self._stood_since = now
+        if self.phase is not Phase.READY:
+            return []
+        self.phase = Phase.IDLE
+        return [AbandonWriter()]
 
     def _hear(self, said: Sequence[Bucket], standing: PublishContext) -> None:
         """Trust a progress record only once the inputs have closed all buckets below it: no replica can have published
@@ -198,7 +255,7 @@ class Publishing:
 
     def wants_ends(self, standing: PublishContext) -> bool:
         """Whether a take-over is due and lacks only a fresh look at the progress."""
-        if self.phase is not Phase.IDLE or standing.now - standing.read_to <= self._timing.gap_us:
+        if self._stopped or self.phase is not Phase.IDLE or standing.now - standing.read_to <= self._timing.gap_us:
             return False
         if self._first(standing):
             return True
@@ -212,7 +269,7 @@ class Publishing:
 
     def wakeup(self, stable: Bucket) -> MonotonicUs | None:
         """When something is due without new input; None: nothing is."""
-        if stable <= self.frontier:
+        if stable <= self.frontier or self._stopped:
             return None
         if self.phase is Phase.IDLE and self._stood_since is not None:
             return MonotonicUs(self._stood_since + self.patience_us)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from borealis_py.protocol.incarnation import Heartbeat
+from borealis_py.protocol.incarnation import Disagreement, Heartbeat
 from borealis_py.protocol.redo import RedoJob, RedoPlace, RedoResult
 from borealis_py.protocol.settings import NodeDelays
 from sunion.model import Output, SourceRecord, State, StreamRecord
@@ -77,6 +77,7 @@ class Turn:
         progress: buckets of the corrected stream's progress records, in log order.
         writer: events of the corrected stream's writer.
         checkpoint_bucket: bucket of the newest durable checkpoint; None: unchanged.
+        disagreements: what the settings say of replicas that differ, in log order; None: an operator has cleared it.
     """
 
     now: MonotonicUs
@@ -90,6 +91,7 @@ class Turn:
     progress: Sequence[Bucket] = ()
     writer: Sequence[WriterEvent] = ()
     checkpoint_bucket: Bucket | None = None
+    disagreements: Sequence[Disagreement | None] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +107,13 @@ class SendHeartbeat:
     """Append `heartbeat` to the control log."""
 
     heartbeat: Heartbeat
+
+
+@dataclass(frozen=True, slots=True)
+class TellDisagreement:
+    """Write `disagreement` into the settings, so that no replica publishes any more (R15)."""
+
+    disagreement: Disagreement
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,6 +226,7 @@ class ExitReplica:
 Effect = (
     Append
     | SendHeartbeat
+    | TellDisagreement
     | AskEnds
     | ReadAgain
     | StartRedo

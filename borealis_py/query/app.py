@@ -15,8 +15,10 @@ from borealis_py.query.names import check_no_collision, check_schema, check_stre
 from borealis_py.query.partitions import check_keys, checked, checked_count
 from borealis_py.query.plan import (
     DistinctOp,
+    FileLookupOp,
     FilterOp,
     JoinOp,
+    LookupOp,
     MapOp,
     Op,
     OverOp,
@@ -28,7 +30,8 @@ from borealis_py.query.plan import (
 )
 from borealis_py.query.schemas import columns_of
 from borealis_py.query.spec import AppSpec, NodeSpec, Partitioning, PolicyName, QuerySpec
-from borealis_py.query.stream import Framed, Stream, Windowed
+from borealis_py.query.stream import Framed, Stream, Table, Windowed
+from borealis_py.query.tables import file_table
 from borealis_py.query.units import parse_duration
 
 
@@ -135,6 +138,53 @@ class App:
         )  # fmt: skip
         self._sources[name] = columns
         return Stream(self, tuple(columns), {"op": "source", "name": name}, ())
+
+    def table(
+        self,
+        name: str,
+        key: str | Sequence[str],
+        schema: Mapping[str, str] | type,
+        deleted: str | None = None,
+        topic: str | None = None,
+        stime: str | None = None,
+        stime_unit: StimeUnit = "us",
+        lateness: str = "2s",
+        partitions: int | None = None,
+        file: str | None = None,
+    ) -> Table:
+        """A table for `Stream.lookup`, made of a stream of changes: each row replaces the earlier one of its key.
+
+        `prices = app.table("prices", key="item", schema={"item": "string", "price": "double"})`. It is read from its
+        beginning, and missing like any other source: while it is, results are tentative, with what is known of it.
+
+        Args:
+            name: of the source with the changes. `borealis publish NAME` writes them, unless there is a topic.
+            key: the columns that name a row of the table.
+            schema: columns and types, as for `source`.
+            deleted: SQL condition over the columns; a row for which it is true deletes its key: "op = 'd'", "gone" (a
+                bool column), "price IS NULL".
+            topic: the full name of a Kafka topic with the changes as JSON, which other programs write; None: publishers
+                of ours do. A record without a value is a dead letter, as it has no columns.
+            stime, stime_unit, lateness: as for `topic`, which has more arguments: `app.topic(...).table(key)`.
+            partitions: of the source, or of the topic: as for `source` and `topic`.
+            file: of a table that does not change: a path, relative to the working directory, to "x.csv" (with a line of
+                names), "x.jsonl" (an object each line) or "x.parquet"; one row for each key. It must lie at the same
+                path on all machines; its SHA-256 is part of the query. No source is made, and `name` is for messages.
+
+        Raises:
+            QueryError: a name that is taken or invalid, an unknown column, or none beside the key.
+        """
+        if file is not None:
+            return file_table(name, key, schema, file, (deleted, topic, stime, partitions))
+        if topic is None:
+            if stime is not None:
+                raise QueryError(f"table {name!r}: stime= names a column of a topic; publishers give each row its time")
+            return self.source(name, schema, partitions).table(key, deleted)
+        changes = self.topic(
+            name, topic, schema, stime=stime, stime_unit=stime_unit, lateness=lateness, start="earliest",
+            partitions=partitions,
+        )  # fmt: skip
+        return changes.table(key, deleted)
 
     def union(self, *streams: Stream) -> Stream:
         """All rows of these streams, which must have the same columns, in the order (stime, position in this call,
@@ -254,6 +304,8 @@ class App:
     def _own(self, stream: object, where: str) -> Stream:
         if isinstance(stream, Framed):
             raise QueryError(f"{where} was given frames without columns; finish them with .map(...)")
+        if isinstance(stream, Table):
+            raise QueryError(f"{where} was given a table; only stream.lookup(table, on=...) reads one")
         if isinstance(stream, Windowed):
             raise QueryError(f"{where} was given a window without aggregates; finish it with .agg(...) or .top(...)")
         if not isinstance(stream, Stream):
@@ -265,9 +317,10 @@ class App:
         return stream
 
 
-_OPS: dict[str, type[SourceOp | FilterOp | MapOp | UnionOp | WindowOp | JoinOp | DistinctOp | TopOp | OverOp]] = {
+_OPS: dict[str, type[Op]] = {
     "source": SourceOp, "filter": FilterOp, "map": MapOp, "union": UnionOp, "window": WindowOp, "join": JoinOp,
-    "distinct": DistinctOp, "top": TopOp, "over": OverOp,
+    "distinct": DistinctOp, "top": TopOp, "over": OverOp, "lookup": LookupOp,
+    "file_lookup": FileLookupOp,
 }  # fmt: skip
 
 
@@ -286,7 +339,7 @@ def _linearise(result: Stream, parts: Partitioning | None, where: str) -> tuple[
             continue
         fields = dict(stream._op)
         inputs = tuple(at[i] for i in stream._inputs)
-        if stream._op["op"] in ("union", "join"):
+        if stream._op["op"] in ("union", "join", "lookup"):
             fields["inputs"] = inputs
         elif inputs:
             fields["input"] = inputs[0]

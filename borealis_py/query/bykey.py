@@ -1,4 +1,4 @@
-"""Checks the arguments of operators that compare rows by key: `join`, `distinct`, `top`."""
+"""Checks the arguments of operators that compare rows by key: `join`, `lookup`, `distinct`, `over`, `top`."""
 
 from __future__ import annotations
 
@@ -36,7 +36,38 @@ def join_keys(on: object, left: Sequence[str], right: Sequence[str]) -> tuple[st
     return key_columns(names, "on of join()", left)
 
 
-def joined_columns(on: Sequence[str], left: Sequence[str], right: Sequence[str]) -> tuple[str, ...]:
+def table_key(key: object, columns: Sequence[str]) -> tuple[str, ...]:
+    """The columns that `table(key=...)` names, as the stream spells them. Raises QueryError."""
+    names = (key,) if isinstance(key, str) else key
+    if not isinstance(names, list | tuple) or not names or not all(isinstance(n, str) for n in names):
+        raise QueryError(f"table(): key={key!r}; give the name of a column, or several")
+    found = key_columns(names, "key of table()", columns)
+    if len(found) == len(columns):
+        raise QueryError(
+            f"table(): all columns ({', '.join(columns)}) are its key, so a lookup would find nothing more; it needs "
+            "another one"
+        )
+    return found
+
+
+def lookup_keys(on: object, left: Sequence[str], key: Sequence[str]) -> tuple[str, ...]:
+    """The columns that `lookup(on=...)` names, as the stream spells them, in the order of the table's `key`. Raises
+    QueryError."""
+    names = (on,) if isinstance(on, str) else on
+    if not isinstance(names, list | tuple) or not all(isinstance(n, str) for n in names):
+        raise QueryError(f"lookup(): on={on!r}; give the names of the table's key: {', '.join(key)}")
+    found = {c.lower(): c for c in key_columns(names, "on of lookup()", left)}
+    if set(found) != {c.lower() for c in key}:
+        raise QueryError(
+            f"lookup(): on={on!r}, but the table has one row for each ({', '.join(key)}): name all columns of its key, "
+            "and no other; where the stream has other names, rename with map()"
+        )
+    return tuple(found[c.lower()] for c in key)
+
+
+def joined_columns(
+    on: Sequence[str], left: Sequence[str], right: Sequence[str], where: str = "join"
+) -> tuple[str, ...]:
     """The columns of a pair: the left stream's, then the right one's without those joined on. Raises QueryError."""
     keys = {c.lower() for c in on}
     rest = [c for c in right if c.lower() not in keys]
@@ -44,7 +75,8 @@ def joined_columns(on: Sequence[str], left: Sequence[str], right: Sequence[str])
     if both:
         names = ", ".join(repr(c) for c in rest if c.lower() in both)
         raise QueryError(
-            f"join(): both streams have {names}; rename with map() before the join, or join on it: "
+            f"{where}(): both {'streams' if where == 'join' else 'stream and table'} have {names}; rename with map() "
+            f"before the {where}{', or join on it' if where == 'join' else ''}: "
             f"the result has the columns of both ({', '.join(left)}) and ({', '.join(rest)})"
         )
     return (*left, *rest)

@@ -10,6 +10,11 @@ class QueryError(ValueError):
     """An app or query cannot run as written. The message names the query, stream and column, and what to do."""
 
 
+class TableFileDiffers(QueryError):
+    """A table's file is not here, or not with the content that it had where the app was described: replicas would
+    disagree."""
+
+
 def did_you_mean(word: str, known: Iterable[str]) -> str:
     """`"; did you mean 'x'?"` for the closest known words, or an empty string."""
     by_folded = {k.lower(): k for k in known}

@@ -9,13 +9,13 @@ partitions (`MergeOp`).
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import TypeVar
 
 from borealis_py.query.errors import QueryError, unknown_column
 from borealis_py.query.names import STIME, part_name
 from borealis_py.query.plan import (
     DistinctOp,
     JoinOp,
+    LookupOp,
     MapOp,
     MergeOp,
     Op,
@@ -28,11 +28,9 @@ from borealis_py.query.plan import (
     WindowOp,
     moved,
 )
-from borealis_py.query.spec import AppSpec, NodeSpec, Partitioning, QuerySpec
+from borealis_py.query.spec import AppSpec, N, Partitioning
 
 PARTITIONS_MAX = 64
-
-N = TypeVar("N", NodeSpec, QuerySpec)
 
 
 def checked(count: object, by: object, result: Sequence[str], where: str) -> Partitioning | None:
@@ -79,8 +77,8 @@ def check_keys(plan: Plan, by: Iterable[str], columns: Sequence[Sequence[str]], 
     Raises:
         QueryError: an operator of the plan lacks one of the columns, changes it, or groups without it.
     """
-    checked = sorted(zip(plan, columns, strict=True), key=lambda one: not isinstance(one[0], JoinOp))
-    for op, has in checked:  # a join first: what it is not on may well be missing on one side
+    checked = sorted(zip(plan, columns, strict=True), key=lambda one: not isinstance(one[0], JoinOp | LookupOp))
+    for op, has in checked:  # a join or lookup first: what it is not on may well be missing on one side
         for key in by:
             _check_key(op, key, has, where)
 
@@ -90,6 +88,12 @@ def _check_key(op: Op, key: str, has: Sequence[str], where: str) -> None:
         raise QueryError(
             f"{where} is partitioned by {key!r}, but a join of it is on ({', '.join(op.on)}): the rows of a pair would "
             f"be in different partitions. Partition by a column that it joins on, or use .node() to cut the join off"
+        )
+    if isinstance(op, LookupOp) and key not in op.on:
+        raise QueryError(
+            f"{where} is partitioned by {key!r}, but a lookup of it is on ({', '.join(op.on)}): a row and what it "
+            f"looks up would be in different partitions. Partition by a column of the table's key, or use .node() to "
+            f"cut the lookup off"
         )
     if isinstance(op, DistinctOp) and key not in op.by:
         raise QueryError(

@@ -161,8 +161,55 @@ class OverOp(Value):
     columns: tuple[tuple[str, str], ...]
 
 
+class LookupOp(Value):
+    """Each row of the first of `inputs`, with the columns of a table at the row's stime, or nulls. The rows of the
+    second one are the table's changes: each replaces the earlier one that agrees in the columns `on`.
+
+    `deleted`: SQL condition over the table's columns: a change for which it is true deletes its key; None: none does.
+    `op`: as in `SourceOp`.
+    """
+
+    op: Literal["lookup"] = "lookup"
+    inputs: tuple[int, int]
+    on: tuple[str, ...] = Field(min_length=1)
+    deleted: str | None = None
+
+
+class TableFile(Value):
+    """A file with the rows of a table. `path`: the same on every machine. `format`: of its content. `columns`: (name,
+    type) each. `sha256`: of its content, in hex; empty: it has not been read yet."""
+
+    path: str
+    format: Literal["csv", "json", "parquet"]
+    columns: tuple[tuple[str, str], ...]
+    sha256: str = ""
+
+
+class FileLookupOp(Value):
+    """Each row of operator `input`, with the columns of the row of `file` that agrees with it in the columns `on`, or
+    nulls. `op`: as in `SourceOp`."""
+
+    op: Literal["file_lookup"] = "file_lookup"
+    input: int
+    on: tuple[str, ...] = Field(min_length=1)
+    file: TableFile
+
+
 Op = Annotated[
-    SourceOp | FilterOp | MapOp | UnionOp | WindowOp | CutOp | PartOp | MergeOp | JoinOp | DistinctOp | TopOp | OverOp,
+    SourceOp
+    | FilterOp
+    | MapOp
+    | UnionOp
+    | WindowOp
+    | CutOp
+    | PartOp
+    | MergeOp
+    | JoinOp
+    | DistinctOp
+    | TopOp
+    | OverOp
+    | LookupOp
+    | FileLookupOp,
     Field(discriminator="op"),
 ]
 Plan = tuple[Op, ...]
@@ -172,7 +219,7 @@ def inputs_of(op: Op) -> tuple[int, ...]:
     """The indices of the operators that this one reads."""
     if isinstance(op, SourceOp):
         return ()
-    return op.inputs if isinstance(op, UnionOp | MergeOp | JoinOp) else (op.input,)
+    return op.inputs if isinstance(op, UnionOp | MergeOp | JoinOp | LookupOp) else (op.input,)
 
 
 def columns_of(op: Op) -> tuple[str, ...]:
@@ -181,7 +228,7 @@ def columns_of(op: Op) -> tuple[str, ...]:
         return tuple(name for name, _ in op.columns)
     if isinstance(op, WindowOp):
         return (*op.keys, *(name for name, _ in op.aggregates))
-    if isinstance(op, JoinOp):
+    if isinstance(op, JoinOp | LookupOp | FileLookupOp):
         return op.on
     if isinstance(op, TopOp):
         return op.keys
@@ -224,6 +271,6 @@ def moved(op: Op, at: Sequence[int]) -> Op:
     """The same operator with each input index i replaced by `at[i]`."""
     if isinstance(op, SourceOp):
         return op
-    if isinstance(op, UnionOp | MergeOp | JoinOp):
+    if isinstance(op, UnionOp | MergeOp | JoinOp | LookupOp):
         return op.model_copy(update={"inputs": tuple(at[i] for i in op.inputs)})
     return op.model_copy(update={"input": at[op.input]})

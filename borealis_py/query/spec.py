@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
-from typing import Any, Literal
+from collections.abc import Callable, Mapping
+from typing import Any, Literal, TypeVar
 
 from pydantic import Field, ValidationError, model_validator
 
@@ -24,7 +24,7 @@ from borealis_py.query.names import (
     part_index,
     part_name,
 )
-from borealis_py.query.plan import Plan, SourceOp, Value, columns_of, inlined, inputs_of
+from borealis_py.query.plan import FileLookupOp, Plan, SourceOp, TableFile, Value, columns_of, inlined, inputs_of
 from sunion.model import Input
 
 PolicyName = Literal["process", "delay", "suspend"]
@@ -65,6 +65,9 @@ class QuerySpec(NodeSpec):
     threshold_us: int
     on_failure: PolicyName = "process"
     on_stabilization: PolicyName = "process"
+
+
+N = TypeVar("N", NodeSpec, QuerySpec)
 
 
 class Serves(Value):
@@ -128,6 +131,9 @@ class AppSpec(Value):
                 raise QueryError(f"{self.label(name)}: bucket width, replicas and partitions must be at least 1")
             for columns in map(columns_of, node.plan):
                 check_columns(columns, f"a step of {name!r}", (STIME,))
+            for file in (op.file for op in node.plan if isinstance(op, FileLookupOp)):
+                if check_schema(dict(file.columns), f"file {file.path!r}") != dict(file.columns):
+                    raise QueryError(f"file {file.path!r}: its column types are not the canonical ones")
 
     def query(self, name: str) -> QuerySpec:
         """The query of that name. Of a partitioned query that runs, its first partition: all are alike. Raises
@@ -253,7 +259,11 @@ class AppSpec(Value):
     def _determining(self, name: str) -> Any:
         sources = [(source, list(self.sources[source].items())) for source in self.sources_of(name)]
         nodes = {node: self.node(node) for node in self.upstream_of(name)}
-        plans = [[node, spec.inputs, [op.model_dump(mode="json") for op in spec.plan]] for node, spec in nodes.items()]
+        whole = {"file": {"path"}}  # of a table's file its content counts, wherever it lies
+        plans = [
+            [node, spec.inputs, [op.model_dump(mode="json", exclude=whole) for op in spec.plan]]
+            for node, spec in nodes.items()
+        ]
         found: dict[str, Any] = {"bucket_us": self.bucket_us, "sources": sources, "plans": plans}
         parts: dict[str, Any] = {
             node: spec.partitions.model_dump() for node, spec in nodes.items() if spec.partitions is not None
@@ -275,6 +285,19 @@ class AppSpec(Value):
                 "source_partitions": {**self.source_partitions, **{name: i.inputs for name, i in found.items()}},
             }
         )
+
+    def with_files(self, known: Callable[[TableFile], TableFile]) -> AppSpec:
+        """The app with what `known` says of each file of a table."""
+
+        def read(node: N) -> N:
+            plan = tuple(
+                op.model_copy(update={"file": known(op.file)}) if isinstance(op, FileLookupOp) else op
+                for op in node.plan
+            )
+            return node.model_copy(update={"plan": plan})
+
+        nodes, queries = ({name: read(node) for name, node in some.items()} for some in (self.nodes, self.queries))
+        return self.model_copy(update={"nodes": nodes, "queries": queries})
 
     def to_json(self) -> str:
         return json.dumps(self.model_dump(mode="json"), separators=(",", ":"))

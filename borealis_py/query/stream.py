@@ -19,10 +19,13 @@ from borealis_py.query.bykey import (
     join_range,
     joined_columns,
     key_columns,
+    lookup_keys,
+    table_key,
 )
 from borealis_py.query.errors import QueryError, unknown_column
 from borealis_py.query.names import STIME, WINDOW_END, WINDOW_START, check_columns
 from borealis_py.query.partitions import checked
+from borealis_py.query.plan import TableFile
 from borealis_py.query.spec import Partitioning
 from borealis_py.query.units import format_duration, parse_duration
 
@@ -97,6 +100,49 @@ class Stream:
         low_us, high_us = join_range(within)
         op = {"op": "join", "on": keys, "low_us": low_us, "high_us": high_us, "how": check_how(how)}
         return Stream(self._app, joined_columns(keys, self.columns, right.columns), op, (self, right))
+
+    def lookup(self, table: Table, on: str | Sequence[str]) -> Stream:
+        """Each row with the table's columns, as the table was at the row's stime.
+
+        `priced = orders.lookup(prices, on="item")`, where `prices = app.table("prices", key="item", schema=...)`. A row
+        has this stream's columns, then the table's without its key: nulls where the table has no such row, or not yet,
+        or has deleted it. A change of the table counts from its own stime on, that instant included; of several at one
+        instant the last counts. Null matches nothing; NaN matches NaN. Rows keep their order and stime. The whole table
+        is in the state of each replica; one from a file is in its memory.
+
+        Args:
+            on: the table's key, whose columns this stream has too, of the same types.
+
+        Raises:
+            QueryError: other columns than the table's key, columns of one name on both sides, or a table of another
+                app.
+        """
+        if not isinstance(table, Table):
+            made = 'stream.table(key="item")' if isinstance(table, Stream) else 'app.table("prices", key="item", ...)'
+            raise QueryError(f"lookup() needs a table, got {type(table).__name__}; make one with {made}")
+        keys = lookup_keys(on, self.columns, table.key)
+        columns = joined_columns(keys, self.columns, table.columns, "lookup")
+        if isinstance(table._rows, Stream):
+            changes = self._app._own(table._rows, "lookup()")
+            return Stream(self._app, columns, {"op": "lookup", "on": keys, "deleted": table._deleted}, (self, changes))
+        return Stream(self._app, columns, {"op": "file_lookup", "on": keys, "file": table._rows}, (self,))
+
+    def table(self, key: str | Sequence[str], deleted: str | None = None) -> Table:
+        """This stream as a table for `lookup`: each row replaces the one before it that has the same key.
+
+        `app.topic("prices", ..., start="earliest").map(item="item", price="price", op="op").table("item", "op = 'd'")`.
+
+        Args:
+            key: the columns that name a row of the table.
+            deleted: SQL condition over the columns; a row for which it is true deletes its key: "op = 'd'", "gone" (a
+                bool column), "price IS NULL".
+
+        Raises:
+            QueryError: an unknown column, or none beside the key.
+        """
+        if deleted is not None:
+            check_text(deleted, "table", self)
+        return Table(self, self.columns, table_key(key, self.columns), deleted)
 
     def distinct(self, *columns: str, within: str) -> Stream:
         """The rows before which, for `within`, no row with the same values of these columns came.
@@ -284,6 +330,21 @@ class Framed:
             "columns": tuple(columns.items()),
         }  # fmt: skip
         return Stream(self._stream._app, tuple(columns), op, (self._stream,))
+
+
+class Table:
+    """A stream or a file read as a table: one row for each key. It is no stream itself: `Stream.lookup` reads it.
+
+    `columns`: all that a row has. `key`: those that name a row.
+    """
+
+    def __init__(
+        self, rows: Stream | TableFile, columns: tuple[str, ...], key: tuple[str, ...], deleted: str | None = None
+    ) -> None:
+        self.columns = columns
+        self.key = key
+        self._rows = rows
+        self._deleted = deleted
 
 
 def check_text(expression: object, where: str, stream: Stream) -> None:

@@ -11,6 +11,7 @@ from borealis_py.app import exit_codes
 from borealis_py.app.exit_codes import ExitCode
 from borealis_py.log.description import OtherLife, OtherVersion
 from borealis_py.node.replica import Superseded
+from borealis_py.query.errors import TableFileDiffers
 from sunion.errors import EngineOutOfMemory, RetentionLost
 
 
@@ -41,6 +42,7 @@ ENDS = (
         "version", OtherVersion, exit_codes.REFUSED, "this replica ends: another version of borealis-py writes this app"
     ),
     End("kernel", KernelDiffers, exit_codes.KERNEL, "this replica does not start"),
+    End("file", TableFileDiffers, exit_codes.FILE, "this replica does not start"),
     End(
         "retention",
         RetentionLost,

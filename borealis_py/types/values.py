@@ -17,6 +17,7 @@ import base64
 import binascii
 import json
 import re
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from datetime import UTC, date, datetime
 from decimal import Decimal, InvalidOperation
@@ -56,7 +57,7 @@ class Misfit(ValueError):
     """A value that its column's type does not have; the message says why, without naming the column."""
 
 
-class Rules:
+class Rules(ABC):
     """How values of one column type that JSON has no notation for are sent and read.
 
     Values in Python: Decimal, naive datetime in UTC, date, bytes, and for json its text.
@@ -65,17 +66,17 @@ class Rules:
     def __init__(self, type_: ColumnType) -> None:
         self.type = type_
 
+    @abstractmethod
     def sent(self, value: object) -> str | msgspec.Raw:
         """The normal form of a value that a publisher was given; msgspec.Raw is JSON text. Raises Misfit."""
-        raise NotImplementedError
 
+    @abstractmethod
     def read(self, form: Any) -> object:
         """The value of its normal form; None for the json `null`. Raises Misfit."""
-        raise NotImplementedError
 
+    @abstractmethod
     def said(self, value: Any) -> str | msgspec.Raw:
         """The normal form of a value that lies in a column."""
-        raise NotImplementedError
 
     def from_csv(self, text: str) -> object:
         """A field of a CSV file, as `sent` takes it. Raises Misfit."""

@@ -203,8 +203,8 @@ class _Tentative:
     ) -> str:
         """What is wrong with the sources that it says it lacked: those missing in the buckets that it depends on."""
         depends, behind = self._rules.depends, self._rules.behind
-        buckets = missing if depends is None else depends(record.bucket)
-        own = frozenset(name for b in buckets for name in missing.get(b, ()))
+        buckets = missing if depends is None else depends(record.bucket)  # a lookup's are more than anyone can count
+        own = frozenset(name for b, names in missing.items() if b in buckets for name in names)
         least = own if depends is not None else frozenset(record.missing)
         lacked = ", ".join(sorted(missing_sources)) or "nothing"
         if not least <= missing_sources:

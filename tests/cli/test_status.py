@@ -239,3 +239,13 @@ def test_restarts_stand_in_the_table_once_there_are_any() -> None:
     _, head, *rows = (line for line in capture.get().splitlines() if line.strip())
     assert head.index("memory") < head.index("restarts") < head.index("inputs")
     assert [line.split()[:1] for line in rows if "73" in line] == [["cut"]]
+
+
+def test_replicas_that_differ_come_first_with_what_to_do() -> None:
+    app = App("a", bucket="100ms")
+    app.query("q", app.source("s", schema={"x": "int"}).filter("x > 0"), "3s")
+    state = AppState("a", app.describe(), Description("", "", 0, "", "a1"))
+    line, *_ = remarks(state, {("q", 0): status(diverged="they differ")}, WALL_US)
+    assert line.startswith("DIVERGED: nothing of q is published: they differ. `borealis audit q` recomputes it; then")
+    assert remarks(replace(state, diverged={"q": "they differ"}), {}, WALL_US) == [line]
+    assert remarks(state, {("q", 0): status()}, WALL_US) == []

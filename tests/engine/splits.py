@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from borealis_py import App
 from borealis_py.query import Stream
+from borealis_py.query.stream import Table
 
 LAST = 26
 
@@ -54,6 +55,10 @@ def _paired(app: App, a: Stream, b: Stream, how: str) -> Stream:
     return a.filter("b IS NOT NULL").join(renamed, on="k", within=("-350ms", "2s"), how=how)
 
 
+def _table(changes: Stream) -> Table:
+    return changes.map(k="k", y="x * 2", j="i", c="b").table("k", deleted="c")
+
+
 KEYED: dict[str, Callable[[App, Stream, Stream], Stream]] = {
     "join": lambda app, a, b: _paired(app, a, b, "inner").filter("j IS NOT NULL OR y > 0"),
     "left_join": lambda app, a, b: _paired(app, a, b, "left").map(k="k", s="x + y", j="i * j"),
@@ -64,6 +69,13 @@ KEYED: dict[str, Callable[[App, Stream, Stream], Stream]] = {
     "join_of_windows": lambda app, a, b: a.window("300ms").group_by("k").agg(s="sum(x)").join(
         b.window("300ms").group_by("k").agg(t="sum(x)"), on=("window_start", "window_end", "k"), within=("0s", "0s"),
         how="left",
+    ),
+    "lookup": lambda app, a, b: a.filter("b IS NOT NULL").lookup(_table(b), on="k").map(k="k", s="x + y", j="i * j"),
+    "aggregated_lookup": lambda app, a, b: (
+        a.lookup(_table(b), on="k").window("500ms").group_by("k").agg(s="sum(x + y)", n="count(y)", l="list(j)")
+    ),
+    "lookup_in_windows": lambda app, a, b: app.union(a, b).map(k="k", x="x").lookup(
+        b.window("300ms").group_by("x").agg(n="count(*)", l="list(i)").table("x", deleted="n = 1"), on="x"
     ),
     "distinct": lambda app, a, b: app.union(a, b).distinct("k", "b", within="2s").filter("x > 0 OR b"),
     "distinct_join": lambda app, a, b: _paired(app, a, b.distinct("k", within="300ms"), "left"),

@@ -68,6 +68,20 @@ def joined_by_two(app: App, a: Stream, b: Stream, n: int) -> Stream:
     return pairs.node("pairs", partitions=n, by="x")
 
 
+def looked_up(app: App, a: Stream, b: Stream, n: int) -> Stream:
+    """Rows and table are partitioned, the table by another node; what follows adds up in an order that shows."""
+    changes = b.map(k="k", y="x", j="i", c="b").node("changes", partitions=3 - n % 2, by="k")
+    rows = a.filter("i IS NOT NULL").lookup(changes.table("k", deleted="c"), on="k")
+    rows = rows.map(k="k", s="x + y", j="i + j").node("rows", partitions=n, by="k")
+    return rows.window("600ms").agg(l="list(k)", s="sum(s)", j="list(j)")
+
+
+def looked_up_by_two(app: App, a: Stream, b: Stream, n: int) -> Stream:
+    """Of doubles: NaN and -0.0 fall to the partition where their equals are."""
+    table = app.union(b, a).map(k="k", x="x", j="i").table(("k", "x"), deleted="j < 0")
+    return a.lookup(table, on=("x", "k")).node("rows", partitions=n, by="x")
+
+
 def once(app: App, a: Stream, b: Stream, n: int) -> Stream:
     return app.union(a, b).distinct("k", "b", within="400ms").node("once", partitions=n, by="b").map(k="k", x="x")
 
@@ -83,7 +97,22 @@ def best(app: App, a: Stream, b: Stream, n: int) -> Stream:
     return ranked.filter("rank < 3")
 
 
-BUILDS = {f.__name__: f for f in (grouped, rejecting, twice, of_doubles, joined, joined_by_two, once, moving, best)}
+BUILDS = {
+    f.__name__: f
+    for f in (
+        grouped,
+        rejecting,
+        twice,
+        of_doubles,
+        joined,
+        joined_by_two,
+        looked_up,
+        looked_up_by_two,
+        once,
+        moving,
+        best,
+    )
+}
 
 
 def described(build: Callable[[App, Stream, Stream, int], Stream], n: int, **query: object) -> AppSpec:

@@ -11,8 +11,9 @@ from structlog.testing import capture_logs
 
 from borealis_py.log.base import Feed, Record
 from borealis_py.log.description import Life
-from borealis_py.log.messages import Incarnation, Policy, SourceFailure, Threshold, encode
+from borealis_py.log.messages import DisagreementSetting, Incarnation, Policy, SourceFailure, Threshold, encode
 from borealis_py.node.dynamic_settings import DynamicSettings, as_configured, as_enforced, declared
+from borealis_py.protocol.incarnation import Disagreement
 from borealis_py.protocol.settings import DelayPolicy, Delays, NodeDelays, SettingsError, Timing
 from borealis_py.query import App
 from borealis_py.query.spec import Serves
@@ -185,3 +186,12 @@ def test_the_order_in_which_settings_arrive_does_not_matter(
         for one in order:
             it.read(one)
         assert it.delays == wanted
+
+
+def test_replicas_that_differ_are_handed_over_once_in_order_and_of_this_life_and_node_only() -> None:
+    it = settings()
+    found = Disagreement(7, 0, "aa", 1, "bb", "q")
+    for name, app_uid, said in (("q", "a1", found), ("other", "a1", found), ("q", "b2", found), ("q", "a1", None)):
+        it.read(record(f"diverged/{name}", encode(DisagreementSetting(app_uid, said))))
+    assert it.take_disagreements() == [found, None]
+    assert it.take_disagreements() == []

@@ -17,7 +17,17 @@ from borealis_py.log.acks import read_ack
 from borealis_py.log.base import Feed, Fenced, LogError, NewRecord, TopicSpec, TransactorEvent, Unknown
 from borealis_py.log.corrected import Progress, progress_record, transaction
 from borealis_py.log.description import APP_KEY, Life
-from borealis_py.log.messages import Description, RedoStatus, SourceFailure, Status, Threshold, beat_key, decode, encode
+from borealis_py.log.messages import (
+    Description,
+    DisagreementSetting,
+    RedoStatus,
+    SourceFailure,
+    Status,
+    Threshold,
+    beat_key,
+    decode,
+    encode,
+)
 from borealis_py.log.stream import StreamEncoder
 from borealis_py.node.checkpoint_storage import SUFFIX
 from borealis_py.node.checkpoints import CheckpointStore
@@ -37,6 +47,7 @@ from borealis_py.simulation.log.appender import MemoryAppender
 from borealis_py.simulation.log.client import MemoryLog
 from reconcile.redo_client import RedoRouter
 from sunion.bucket import Buckets
+from sunion.digests import TOLD_MAX, Digest
 from sunion.model import Input, Output, StableBucket, StableRange
 from sunion.source import SourceFold
 from sunion.union import Mark
@@ -183,6 +194,45 @@ def test_a_setting_is_in_force_as_it_is_read(world: World) -> None:
     assert world.status.threshold_us == world.snapshots[-1].delays["q"].threshold_us == 500_000
 
 
+def test_a_difference_is_written_into_the_settings_and_stops_publishing_for_good(world: World) -> None:
+    replica = world.start()
+    world.run(replica, 0.5)
+    first = replica.manager.f_s
+    beat = heartbeat(1, digests=(Digest(FIRST, first + 50, "other"),))
+    assert world.publisher.send({"v": 3}, world.scheduler.now_us)
+    world.up_says(StableRange(1, FIRST, first + 50))
+    world.run(replica, 1.0)
+    world.log.broker.append(NewRecord(world.spec.control_feed, encode(beat), beat_key("q", 1)))
+    world.run(replica, 1.5)
+    (told,) = [r for r in world.log.committed(world.spec.settings_feed) if r.key == b"diverged/q"]
+    setting = decode(told.value or b"", DisagreementSetting)
+    found = setting.found
+    assert found is not None
+    assert (setting.app_uid, found.node, found.replica, found.peer, found.peer_digest) == ("a1", "q", 0, 1, "other")
+    assert world.status.diverged.startswith("replicas 0 and 1 emitted different rows for stable bucket")
+    assert not world.status.publishing
+    successor = world.start()
+    world.run(successor, 2.0)
+    assert successor.manager.publishing.disagreement.found == found
+    assert not world.status.publishing
+    clear = encode(DisagreementSetting("a1", None))
+    world.log.broker.append(NewRecord(world.spec.settings_feed, clear, b"diverged/q"))
+    world.run(successor, 3.0)
+    assert world.status.diverged == ""
+    assert world.status.publishing
+
+
+def test_heartbeats_with_digests_that_no_replica_tells_are_ignored(world: World) -> None:
+    replica = world.start()
+    many = tuple(Digest(n, n + 1, "x") for n in range(FIRST, FIRST + TOLD_MAX + 1))
+    for digests in (many, (Digest(5, 5, "x"),), (Digest(-1, 5, "x"),)):
+        beat = encode(heartbeat(1, digests=digests))
+        world.log.broker.append(NewRecord(world.spec.control_feed, beat, beat_key("q", 1)))
+    with capture_logs() as lines:
+        world.run(replica, 0.5)
+    assert [line["event"] for line in lines].count("heartbeat ignored") == 3
+
+
 def reported(world: World, note: EmitEvent) -> tuple[Status, dict[str, Any]]:
     """The status and the log line of an event."""
     replica = world.start()
@@ -207,6 +257,12 @@ def test_what_somebody_should_look_at_is_a_warning_in_words(world: World, event:
     assert (line["log_level"], line["event"], line["why"]) == ("warning", said, "because")
     assert (line["f_s"], line["f_l"], line["node"], line["replica"]) == (FIRST, FIRST, "q", 0)
     assert (status.event, status.detail) == (event, "because")
+
+
+def test_replicas_that_differ_are_an_error_that_says_what_to_do(world: World) -> None:
+    _, line = reported(world, EmitEvent("DIVERGED", "because"))
+    assert (line["log_level"], line["why"]) == ("error", "because")
+    assert "`borealis resume` goes on" in line["event"]
 
 
 def test_a_redo_is_in_the_status_and_in_the_log(world: World) -> None:

@@ -256,3 +256,11 @@ def test_processes_of_one_machine_take_ports_in_a_row() -> None:
     assert Address("h", 0).after(3) == Address("h", 0)
     with pytest.raises(AddressError, match="would end above 65535"):
         Address("h", 65534).after(2)
+
+
+def test_replicas_that_differ_are_told_to_who_asks_for_health_and_no_restart_is_provoked(
+    board: StatusRegistry, server: HttpServer
+) -> None:
+    both(board, diverged="they differ")
+    code, body, _ = ask(server, "/healthz")
+    assert (code, body.startswith("ok; DIVERGED: q.r0 publishes nothing: they differ")) == (200, True)

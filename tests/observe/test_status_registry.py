@@ -42,6 +42,14 @@ def test_a_loop_that_no_longer_turns_hangs(board: StatusRegistry, now: Now) -> N
     assert board.hung() == []
 
 
+def test_replicas_that_differ_are_told_and_do_not_hang(board: StatusRegistry) -> None:
+    both(board)
+    assert board.diverged() == []
+    board.tell(snapshot(diverged="they differ"))
+    assert board.diverged() == ["DIVERGED: q.r0 publishes nothing: they differ"]
+    assert board.hung() == board.unready() == []
+
+
 def test_what_runs_elsewhere_may_be_unready_but_does_not_hang(now: Now) -> None:
     board = StatusRegistry(app_state(), [Q0], afar=True, clock=now)
     board.tell(snapshot())

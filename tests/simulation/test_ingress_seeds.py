@@ -13,7 +13,7 @@ from unittest import mock
 import pytest
 import structlog
 
-from borealis_py.ingress import copier, session
+from borealis_py.ingress import session, silence
 from borealis_py.ingress.copier import Copier
 from borealis_py.ingress.input_writer import InputWriter
 from borealis_py.ingress.topic.foreign_topic import ForeignTopic
@@ -112,7 +112,7 @@ def _nobody_takes_over() -> AbstractContextManager[object]:
 
 
 def _never_silent() -> AbstractContextManager[object]:
-    return mock.patch.object(copier, "SILENT_US", 3_600_000_000)
+    return mock.patch.object(silence, "SILENT_US", 3_600_000_000)
 
 
 def _new_partitions_from_their_end() -> AbstractContextManager[object]:

@@ -47,6 +47,9 @@ class ListOps:
     def size_bytes(self, rows: Sequence[Row]) -> int:
         return 16 * len(rows)
 
+    def digest(self, rows: Sequence[Row]) -> bytes:
+        return repr(list(rows)).encode()
+
 
 OPS = ListOps()
 

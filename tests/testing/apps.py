@@ -1,8 +1,11 @@
-"""Apps of users, and rows for them."""
+"""Apps of users, rows for them, and an audit of the worlds they are in."""
 
 from __future__ import annotations
 
 from borealis_py import App
+from borealis_py.protocol.settings import Timing
+from borealis_py.testing import World
+from reconcile.audit import audit, audit_specs
 
 SALE = {"item": "string", "euros": "double"}
 
@@ -40,3 +43,12 @@ def sales(
 ) -> list[tuple[str, dict[str, object]]]:
     """So many sales at this distance, from the beginning on."""
     return [(f"{n * every_ms}ms", {"item": item, "euros": euros}) for n in range(count)]
+
+
+def audited(world: World, *queries: str) -> None:
+    """An audit of the world's topics finds nothing."""
+    app, log = world._app.state, world._app.log.client("audit")
+    for query in queries:
+        for spec in audit_specs(app.spec, query, log, app.origin, Timing().ahead_max_us, app.app_uid, whole=True):
+            result = audit(spec)
+            assert result.clean, result

@@ -8,11 +8,10 @@ import pytest
 
 from borealis_py import QueryError
 from borealis_py.app.state import NoSuchApp
-from borealis_py.protocol.settings import SettingsError, Timing
+from borealis_py.protocol.settings import SettingsError
 from borealis_py.testing import START_US, ShownChange, World, WorldError, run, to_stime
 from borealis_py.testing.rows import TimedRow
-from reconcile.audit import audit, audit_specs
-from tests.testing.apps import network, sales, shop
+from tests.testing.apps import audited, network, sales, shop
 
 MS, SECOND = 1_000, 1_000_000
 TEA = {"item": "tea", "euros": 2.5}
@@ -36,15 +35,6 @@ def kinds(shown: list[ShownChange]) -> list[str]:
 
 def states(world: World) -> dict[str, str | None]:
     return {name: None if status is None else status.state for name, status in world.status().items()}
-
-
-def audited(world: World, *queries: str) -> None:
-    """An audit of the world's topics finds nothing."""
-    app, log = world._app.state, world._app.log.client("audit")
-    for query in queries:
-        for spec in audit_specs(app.spec, query, log, app.origin, Timing().ahead_max_us, app.app_uid, whole=True):
-            result = audit(spec)
-            assert result.clean, result
 
 
 def test_without_failures_every_result_is_stable_and_on_time(world: World) -> None:

@@ -47,9 +47,9 @@ def audit(
 
 
 def _load(file: Path) -> AppSpec:
-    from borealis_py.app.loader import load_app
+    from borealis_py.app.loader import load_spec
 
-    return load_app(file).describe()
+    return load_spec(file)
 
 
 def _run(context: Context, todo: list[AuditSpec], spark: bool, spinner: Any) -> tuple[list[AuditResult], str]:

@@ -23,11 +23,11 @@ def check(file: AppFile, json: Json = False) -> None:
     """Load the app and every node as a replica would, and describe them."""
     from borealis_py.app.check import check as check_app
     from borealis_py.app.check import check_places
-    from borealis_py.app.loader import load_app
+    from borealis_py.app.loader import load_spec
     from borealis_py.config.config import load
 
     config = load()
-    spec = with_asked_inputs(load_app(file).describe(), config)
+    spec = with_asked_inputs(load_spec(file), config)
     timing = config.protocol_timing()
     reports = check_app(spec, timing)
     check_places(spec.name, config.checkpoints)

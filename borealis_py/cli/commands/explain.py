@@ -21,11 +21,11 @@ if TYPE_CHECKING:
 def explain(file: AppFile, json: Json = False) -> None:
     """Show nodes, delay budgets, topics, and the effect on each result while a source or node is lost."""
     from borealis_py.app.explain import explain as explained
-    from borealis_py.app.loader import load_app
+    from borealis_py.app.loader import load_spec
     from borealis_py.config.config import load
 
     config = load()
-    spec, timing = with_asked_inputs(load_app(file).describe(), config), config.protocol_timing()
+    spec, timing = with_asked_inputs(load_spec(file), config), config.protocol_timing()
     found = explained(spec, timing)
     say_remarks(spec, timing)
     if json:

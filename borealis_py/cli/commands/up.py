@@ -90,7 +90,7 @@ def up(
     """
     check_host(host, master)
     from borealis_py.app.ended import ended_sources
-    from borealis_py.app.loader import load_app
+    from borealis_py.app.loader import load_spec
     from borealis_py.app.process_spec import ProcessSpec
     from borealis_py.app.replicas import ReplicaProcesses
     from borealis_py.app.timing import differences
@@ -98,7 +98,7 @@ def up(
     from borealis_py.runtime.lean_imports import hidden
 
     context = open_context(bootstrap, data_dir, http)
-    spec = with_described_inputs(load_app(file).describe(), context, anew=reset)  # first: the file may want pandas
+    spec = with_described_inputs(load_spec(file), context, anew=reset)  # first: the file may want pandas
     timing = context.config.protocol_timing()
     with hidden("pandas"):  # the engine would load it, for 0.2 s, and has no use for it here
         from borealis_py.app import launch

@@ -17,12 +17,12 @@ HEAD = """# Python API
 `from borealis_py.testing import World, run` is for [tests of your app](../how-to/testing.md). This page is generated
 from the code.
 """
-CLASSES = (app.App, stream.Stream, stream.Windowed, stream.Framed)
+CLASSES = (app.App, stream.Stream, stream.Windowed, stream.Framed, stream.Table)
 FUNCTIONS = (api.publisher, api.subscribe)
 FOR_TESTS = (testing.run, testing.to_stime)
 RESULTS = (publisher.Publisher, stimes.PublishCounts, subscriber.Row, subscriber.LiveChange, errors.QueryError)
 IN_TESTS = (testing.World, testing.Results, testing.ShownChange, testing.RefusedRow, testing.WorldError)
-MADE_BY_OTHERS = {"Stream", "Windowed", "Framed", "Publisher"}
+MADE_BY_OTHERS = {"Stream", "Windowed", "Framed", "Table", "Publisher"}
 """Nobody calls their constructors."""
 _HEADING = re.compile(r"(Args|Returns|Raises):")
 _ITEM = re.compile(r"( {4})(\w[\w, ]*): ")

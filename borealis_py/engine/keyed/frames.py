@@ -87,7 +87,6 @@ class OverCompiler:
         return OverOperator(
             node=base_name(c.node),
             input=rows.slot,
-            keys=op.keys,
             last=op.last,
             within_us=op.within_us,
             hash=hash_statement(c, rows.schema, op.keys, "over") if op.keys else None,

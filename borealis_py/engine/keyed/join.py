@@ -18,6 +18,7 @@ import pyarrow as pa
 
 from borealis_py.engine.classes import OperatorClass
 from borealis_py.engine.duck import Statement
+from borealis_py.engine.keyed.keeping import KeepingOperator, check_memory
 from borealis_py.engine.keyed.kept_rows import (
     HASH,
     Found,
@@ -32,13 +33,10 @@ from borealis_py.engine.keyed.kept_rows import (
 )
 from borealis_py.engine.operators import NodeOutputs, Partial, Rows, Slice, dead_letter_values, readable
 from borealis_py.query.names import STIME
-from sunion.errors import EngineOutOfMemory
 from sunion.model import Reject
 
 PAIRS_MAX = 100_000
 """A key with more pairs in one bucket is a dead letter."""
-COLUMN_BYTES_MAX = 2**31 - 1
-"""Texts of a column that are together at once: Arrow's offsets are of 32 bits."""
 PAIR_BYTES = 64
 """What a pair costs before its rows are copied: where they lie, and their order."""
 
@@ -85,7 +83,7 @@ class _Pairs:
 
 
 @dataclass(frozen=True)
-class JoinOperator:
+class JoinOperator(KeepingOperator):
     """Pairs of the rows of two operators, `inputs`: left and right.
 
     `node`: named as the source of its dead letters. `on`, `other_on`: the key's columns, as each side spells them.
@@ -111,7 +109,6 @@ class JoinOperator:
 
     @property
     def lookback(self) -> int:
-        """How many earlier buckets a result may depend on."""
         before_us, after_us = max(-self.low_us, 0), max(self.high_us, 0)
         return -(-(before_us + after_us if self.outer else max(before_us, after_us)) // self.left.width_us)
 
@@ -235,14 +232,8 @@ class JoinOperator:
         ]
 
     def _check_memory(self, needed_bytes: int) -> None:
-        limit = min(self.memory_bytes, COLUMN_BYTES_MAX)
-        if needed_bytes > limit:
-            raise EngineOutOfMemory(
-                f"the pairs of a join on ({', '.join(self.on)}) need {needed_bytes >> 20} MiB at once, the limit is "
-                f"{limit >> 20} MiB. Raise `engine_memory` in borealis.yaml (or BOREALIS_ENGINE_MEMORY) "
-                "and run `borealis up` again: it resumes from its last checkpoint. A narrower within=, or another "
-                "column to join on, gives fewer pairs"
-            )
+        advice = "A narrower within=, or another column to join on, gives fewer pairs"
+        check_memory(f"the pairs of a join on ({', '.join(self.on)})", needed_bytes, self.memory_bytes, advice)
 
     def _refuse(self, part: Slice, bucket: int, key: Mapping[str, object], reason: str) -> None:
         named = dict(zip(self.on, key.values(), strict=True))

@@ -161,8 +161,8 @@ class KeptRows:
             end = np.searchsorted(kept, hashes[some], "right")
             if (probes.low[who] > begin_us).any() or (probes.high[who] < end_us - 1).any():
                 stimes = batch.column(STIME).to_numpy()
-                first = _bisected(stimes, first, end, probes.low[who])
-                end = _bisected(stimes, first, end, probes.high[who] + 1)
+                first = bisected(stimes, first, end, probes.low[who])
+                end = bisected(stimes, first, end, probes.high[who] + 1)
             firsts, ends = (np.zeros(len(hashes), dtype=np.int64) for _ in range(2))
             firsts[who], ends[who] = first, end
             found.append((number, firsts, ends))
@@ -194,7 +194,7 @@ class KeptRows:
         found: list[Found] = []
         for number, first, end in reversed(self.ranges(blocks, probes)):
             places = blocks[number][1].column(1).to_numpy()
-            end = _bisected(places, first, end, until - (number << _PLACES) + 1)  # places ascend with stimes
+            end = bisected(places, first, end, until - (number << _PLACES) + 1)  # places ascend with stimes
             one = _expanded(blocks, number, np.maximum(first, end - wanted), end)
             equal = self._equal(blocks, probes, one)
             if len(equal.probe) < len(one.probe):  # another key has the same hash: its rows do not count
@@ -297,7 +297,7 @@ def _sorted(parts: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
     return whole.take(pa.array(order))
 
 
-def _bisected(values: np.ndarray, first: np.ndarray, end: np.ndarray, targets: np.ndarray) -> np.ndarray:
+def bisected(values: np.ndarray, first: np.ndarray, end: np.ndarray, targets: np.ndarray) -> np.ndarray:
     """In each range [first, end) of ascending values, the first index whose value is at least the target."""
     low, high = first.copy(), end.copy()
     while (apart := low < high).any():

@@ -8,16 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import ClassVar
 
 import msgspec
 import numpy as np
 import pyarrow as pa
 
-from borealis_py.engine.classes import OperatorClass
 from borealis_py.engine.duck import Statement
-from borealis_py.engine.keyed.kept_rows import Found, KeptRows, Probes, hashed, taken
-from borealis_py.engine.operators import NodeOutputs, Partial, Rows, Slice, dead_letter_values
+from borealis_py.engine.keyed.keeping import ComparingOperator, NewRows
+from borealis_py.engine.keyed.kept_rows import Found, Probes, taken
+from borealis_py.engine.operators import Partial, Rows, Slice, dead_letter_values
 from borealis_py.engine.poison_rows import run_by_group, run_by_part
 from borealis_py.engine.rows import joined
 from borealis_py.query.names import STIME
@@ -28,66 +27,33 @@ FRAME_ROWS = 100_000
 
 
 @dataclass(frozen=True)
-class OverOperator:
-    """The rows of operator `input`, each with what `statement` computes over its frame: the last `last` rows with its
-    `keys`, itself included, that came in the `within_us` microseconds before it.
+class OverOperator(ComparingOperator):
+    """Each row with what `statement` computes over its frame: the last `last` rows of its key, itself included, that
+    came in the time before it. Of each row its key, `arguments` and its stime are kept.
 
-    `node`: named as the source of its dead letters. `hash`: hashes keys; None: it has none. `kept`: how rows are kept:
-    keys, `arguments` and stime. `arguments`: columns that it computes with, of all rows of a frame. `own`: columns of
-    the row itself. `statement`: from frames (the row's number, how far before it, arguments, own, position) to the
-    row's number and the results. `schema`: of the result.
+    `node`: named as the source of its dead letters. `arguments`: columns that it computes with, of all rows of a frame.
+    `own`: columns of the row itself. `statement`: from frames (the row's number, how far before it, arguments, own,
+    position) to the row's number and the results. `schema`: of the result.
     """
 
-    operator_class: ClassVar = OperatorClass.CONVERGENT
     node: str
-    input: int
-    keys: tuple[str, ...]
     last: int
-    within_us: int
-    hash: Statement | None
-    kept: KeptRows
     arguments: tuple[str, ...]
     own: tuple[str, ...]
     statement: Statement
     schema: pa.Schema
 
-    @property
-    def inputs(self) -> tuple[int, ...]:
-        return (self.input,)
+    def compared(self, part: Slice, new: NewRows) -> Rows:
+        return joined([self._computed(part, new.rows, new.kept.blocks, some) for some in self._some(new)])
 
-    @property
-    def lookback(self) -> int:
-        """How many earlier buckets a result may depend on."""
-        return self.kept.reach
-
-    @property
-    def state_schemas(self) -> tuple[pa.Schema, ...]:
-        """Of its state: the rows that frames of later ones may have."""
-        return (self.kept.schema,)
-
-    def run(
-        self, part: Slice, slots: NodeOutputs, state: Sequence[Sequence[Partial]]
-    ) -> tuple[Rows, tuple[tuple[Partial, ...], ...]]:
-        """The slice's rows with their results, and the rows that later buckets need."""
-        rows = slots[self.input]
-        if rows is None:
-            blocks = self.kept.added(state[0], None, np.zeros(0, dtype=np.int64), part.end).blocks
-            return None, (self.kept.current(blocks, part.end),)
-        keys = [rows.column(name) for name in self.keys]
-        hashes = np.zeros(rows.num_rows, dtype=np.int64) if self.hash is None else hashed(self.hash, keys)
-        kept = self.kept.added(state[0], rows, hashes, part.end)
-        found = joined([self._computed(part, rows, kept.blocks, some) for some in self._some(kept.ranks, hashes, rows)])
-        return found, (self.kept.current(kept.blocks, part.end),)
-
-    def _some(self, ranks: np.ndarray, hashes: np.ndarray, rows: pa.RecordBatch) -> Iterator[_Rows]:
+    def _some(self, new: NewRows) -> Iterator[_Rows]:
         """The rows, as many at a time as have frames of `FRAME_ROWS` rows at most."""
-        stimes = rows.column(STIME).to_numpy()
         size = max(1, FRAME_ROWS // self.last)
-        for first in range(0, rows.num_rows, size):
+        for first in range(0, new.rows.num_rows, size):
             at = slice(first, first + size)
-            keys = [rows.column(name)[at] for name in self.keys]
-            probes = Probes(hashes[at], keys, stimes[at] - self.within_us, stimes[at])
-            yield _Rows(first, probes, ranks[at])
+            stimes = new.stimes[at]
+            probes = Probes(new.hashes[at], [key[at] for key in new.keys], stimes - self.within_us, stimes)
+            yield _Rows(first, probes, new.kept.ranks[at])
 
     def _computed(self, part: Slice, rows: pa.RecordBatch, blocks: Sequence[Partial], some: _Rows) -> Rows:
         found = self.kept.latest(blocks, some.probes, some.ranks, self.last)

@@ -17,8 +17,9 @@ from borealis_py.engine.expressions import ExpressionPlace, OrderTerm, parse_ord
 from borealis_py.engine.keyed.build import is_key
 from borealis_py.engine.operators import WindowOperator
 from borealis_py.engine.statements import Relation, Sql, StatementCompiler, q
+from borealis_py.engine.windows import windows_of
 from borealis_py.query.bykey import RANK
-from borealis_py.query.names import STIME, WINDOW_END, WINDOW_START, base_name
+from borealis_py.query.names import STIME, WINDOW_END, WINDOW_START
 from borealis_py.query.plan import TopOp
 
 _INT = pa.int64()
@@ -42,14 +43,7 @@ class TopCompiler:
         kept = [self._source.schema.field(name) for name in self._columns]
         partial = pa.schema([*kept, *(pa.field(_by(n), kind) for n, kind in enumerate(fields))])
         feed = pa.schema([pa.field(agg.WINDOW, _INT), *partial, pa.field(agg.POSITION, _INT)])
-        bucket = c.app.bucket_us
-        return WindowOperator(
-            node=base_name(c.node),
-            input=self._source.slot,
-            size=op.size_us // bucket,
-            every=op.every_us // bucket,
-            width_us=bucket,
-            keys=op.keys,
+        return windows_of(c, op, self._source)(
             columns=tuple(partial.names),
             collect=collect,
             close=self._close(feed, directions),

@@ -105,6 +105,9 @@ class Invariants:
     def replica(self, now_us: int, node: str, name: str, manager: Manager) -> None:
         """Check a replica after a turn."""
         f_s, f_l = manager.f_s, manager.f_l
+        found = manager.publishing.disagreement.found
+        if found is not None:
+            raise Violation("diverged", f"{name}: {found}", found.bucket)
         if f_s > f_l:
             raise Violation("frontiers", f"{name}: F_s {f_s} > F_l {f_l}", f_l)
         if (

@@ -1,4 +1,4 @@
-"""A real join behind the toy world of `tests/protocol`: rows of (stime, value) are joined on their value."""
+"""A real join or lookup behind the toy world of `tests/protocol`, by rows' values: a row is (stime, value)."""
 
 from __future__ import annotations
 
@@ -23,6 +23,15 @@ def kernel() -> DuckKernel:
     left, right = (app.source(name, schema={"v": "int"}) for name in ("s0", "s1"))
     pairs = left.map(v="v", a="stime").join(right.map(v="v", b="stime"), on="v", within=WITHIN, how="left")
     app.query("q", pairs)
+    return compile_query(app.describe(), "q")
+
+
+def lookup_kernel() -> DuckKernel:
+    """s0 with the last row of s1 that has its value, each with its stime, or null."""
+    app = App("toy", bucket="100ms")
+    rows, changes = (app.source(name, schema={"v": "int"}) for name in ("s0", "s1"))
+    table = changes.map(v="v", b="stime").table("v", deleted="v % 5 = 0 AND b % 2 = 0")
+    app.query("q", rows.map(v="v", a="stime").lookup(table, on="v"))
     return compile_query(app.describe(), "q")
 
 

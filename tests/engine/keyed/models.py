@@ -1,4 +1,4 @@
-"""What join and distinct mean, in plain Python: every row is compared with every other one."""
+"""What join, lookup and distinct mean, in plain Python: every row is compared with every other one."""
 
 from __future__ import annotations
 
@@ -39,6 +39,20 @@ def pairs(
         if outer and not matches:
             found.append((stime + max(high_us, 0), i, None))
     return sorted(found, key=lambda pair: (pair[0], pair[1], -1 if pair[2] is None else pair[2]))
+
+
+def versions(rows: Sequence[Keyed], changes: Sequence[tuple[Any, int, bool]]) -> list[int | None]:
+    """Of each row, the number of the change (key, stime, whether it deletes) that a lookup finds; None: of none."""
+
+    def found(key: Any, stime: int) -> int | None:
+        known = [
+            i
+            for i, (other, since, _) in enumerate(changes)
+            if since <= stime and not has_null(key) and not has_null(other) and same(key, other)
+        ]
+        return None if not known or changes[known[-1]][2] else known[-1]
+
+    return [found(*row) for row in rows]
 
 
 def firsts(rows: Sequence[Keyed], within_us: int) -> list[int]:

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from borealis_py.engine import DuckKernel
-from borealis_py.engine.keyed import distinct, kept_rows
+from borealis_py.engine.keyed import keeping, kept_rows
 from tests.engine import worlds
 from tests.engine.keyed import models
 from tests.engine.worlds import WIDTH_US, Buckets, Row
@@ -63,6 +63,6 @@ def test_a_row_that_comes_again_and_again_passes_once() -> None:
 
 
 def test_equal_hashes_are_no_equal_keys(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(distinct, "hashed", lambda statement, keys: kept_rows.hashed(statement, keys) * 0)
+    monkeypatch.setattr(keeping, "hashed", lambda statement, keys: kept_rows.hashed(statement, keys) * 0)
     with worlds.kernel(lambda app, a, b: app.union(a, b).distinct("k", within="1s")) as on:
         check(on, ("k",), 1_000_000)

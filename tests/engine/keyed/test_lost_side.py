@@ -1,7 +1,7 @@
-"""One side of a join is lost: what a replica says meanwhile is labelled, and corrected exactly.
+"""One side of a join is lost, or of a lookup: what a replica says meanwhile is labelled, and corrected exactly.
 
-The replicas are production managers with the real join, in the toy world, whose oracles hold at every step: whatever is
-called stable, and the corrected stream, is what a run without failures says.
+The replicas are production managers with the real operator, in the toy world, whose oracles hold at every step:
+whatever is called stable, and the corrected stream, is what a run without failures says.
 """
 
 from __future__ import annotations
@@ -11,8 +11,9 @@ from dataclasses import replace
 
 import pytest
 
+from borealis_py.engine import DuckKernel
 from sunion.model import TentativeBucket
-from tests.engine.keyed.joined_lists import LOOKBACK, JoinedLists, kernel
+from tests.engine.keyed.joined_lists import LOOKBACK, JoinedLists, kernel, lookup_kernel
 from tests.protocol import toy
 from tests.protocol.settling import R, S, U, Z, cut, settled
 from tests.protocol.toy import MS, World, source_log
@@ -22,7 +23,15 @@ from tests.support import managers
 
 @pytest.fixture
 def joined(monkeypatch: pytest.MonkeyPatch) -> Iterator[JoinedLists]:
-    on = kernel()
+    yield from behind(monkeypatch, kernel())
+
+
+@pytest.fixture
+def looked_up(monkeypatch: pytest.MonkeyPatch) -> Iterator[JoinedLists]:
+    yield from behind(monkeypatch, lookup_kernel())
+
+
+def behind(monkeypatch: pytest.MonkeyPatch, on: DuckKernel) -> Iterator[JoinedLists]:
     fragment = JoinedLists(on)
     for module in (toy, lists, managers):
         monkeypatch.setattr(module, "FRAGMENT", fragment)
@@ -91,8 +100,37 @@ def test_rows_taken_for_unmatched_are_taken_back(joined: JoinedLists) -> None:
     assert {(row[1], row[2]) for row in wrong} <= {(row[1], row[2]) for row in corrected}
 
 
+@pytest.mark.parametrize("side", [0, 1])
+def test_what_is_said_without_rows_or_table_is_labelled_and_corrected(looked_up: JoinedLists, side: int) -> None:
+    """Without the table, rows find what was known of it. A result depends on all buckets before it: from the first one
+    that lacked a source on, every result says that it does, until corrections have caught up."""
+    world = world_of()
+    cut(world, 2_000 * MS, 5_000 * MS, side)
+    world.run(9_000 * MS)
+    (replica,) = world.replicas.values()
+    assert replica.states == [R, S, U, Z, S]
+    assert settled(world)
+    said = {record.bucket: record for record in world.tentative(0)}
+    assert min(said) == 19
+    assert all(record.missing_sources == (f"s{side}",) for record in said.values())
+    complete = [record for record in said.values() if not record.missing]
+    assert complete
+    assert all(record.completeness == 0.5 for record in complete)
+    truth = {bucket: pairs(output.rows) for bucket, output in world.truth.items()}
+    wrong = [record for b, record in said.items() if pairs(record.output.rows) != truth.get(b, set())]
+    assert len(wrong) > 5
+    if side == 1:
+        for bucket, record in said.items():
+            assert {row[:3] for row in pairs(record.output.rows)} == {row[:3] for row in truth.get(bucket, set())}
+        known = [row for record in said.values() for row in pairs(record.output.rows) if row[3] is not None]
+        assert known
+        assert max(row[3] for row in known if row[0] < 4_900 * MS) < 2_000 * MS
+
+
+@pytest.mark.parametrize("what", ["joined", "looked_up"])
 @pytest.mark.parametrize("how", ["inline", "answer", "fail"])
-def test_a_redo_gives_the_same_pairs_wherever_it_runs(joined: JoinedLists, how: str) -> None:
+def test_a_redo_gives_the_same_rows_wherever_it_runs(what: str, how: str, request: pytest.FixtureRequest) -> None:
+    request.getfixturevalue(what)
     timing = replace(toy.TIMING, inline_us=10**9) if how == "inline" else replace(toy.TIMING, inline_us=0)
     world = World([source_log(2, index, 14.0) for index in (0, 1)], timing)
     replica = world.start(0)
@@ -105,12 +143,14 @@ def test_a_redo_gives_the_same_pairs_wherever_it_runs(joined: JoinedLists, how: 
     assert places == ({"spark"} if how == "answer" else {"inline"}) or places == {"spark", "inline"}
 
 
-def test_a_replica_goes_on_from_the_bytes_of_its_checkpoint(joined: JoinedLists) -> None:
+@pytest.mark.parametrize("what", ["joined", "looked_up"])
+def test_a_replica_goes_on_from_the_bytes_of_its_checkpoint(what: str, request: pytest.FixtureRequest) -> None:
+    fragment = request.getfixturevalue(what)
     world = world_of(replicas=2)
     world.run(3_000 * MS)
     checkpoint = world.checkpoints[0]
-    assert sum(batch.num_rows for kept in checkpoint.state for _, batch in kept) > 10
-    read = joined.on.decode_state(joined.on.encode_state(checkpoint.state))
+    assert sum(batch.num_rows for kept in checkpoint.state for _, batch in kept) > 4
+    read = fragment.on.decode_state(fragment.on.encode_state(checkpoint.state))
     world.checkpoints[0] = replace(checkpoint, state=read)
     world.replicas.pop(0)
     world.run(4_000 * MS)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from borealis_py import App, QueryError
 from borealis_py.engine import DuckKernel, compile_query
-from borealis_py.engine.keyed import kept_rows, over
+from borealis_py.engine.keyed import keeping, kept_rows, over
 from borealis_py.query import Stream
 from tests.engine import worlds
 from tests.engine.keyed import models
@@ -113,7 +113,7 @@ def check(on: DuckKernel, by: tuple[str, ...], last: int, within_us: int) -> Non
 
 
 def test_equal_hashes_are_no_equal_keys(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(over, "hashed", lambda statement, keys: kept_rows.hashed(statement, keys) * 0)
+    monkeypatch.setattr(keeping, "hashed", lambda statement, keys: kept_rows.hashed(statement, keys) * 0)
     with worlds.kernel(lambda app, a, b: app.union(a, b).over("k", last=3, within="1s").map(**MAP)) as on:
         check(on, ("k",), 3, 1_000_000)
 
@@ -150,6 +150,19 @@ def test_a_value_that_an_argument_refuses_costs_its_row_and_no_frame() -> None:
     assert found == [{"i": 1, "s": 1, "before": None}, {"i": 3, "s": 4, "before": 1}]
     (letter,) = outputs[0].rejects
     assert letter.reason.startswith("tuple at stime 2: Conversion Error: Could not convert string 'one'")
+
+
+def test_a_text_counts_once_in_its_row_however_often_its_frame_uses_it() -> None:
+    app = App("test")
+    framed = app.source("a", schema=worlds.COLUMNS).over("k", last=2, within="1s")
+    app.query("q", framed.map(k="k", before="lag(k)[1:5]", n="count(k || 'x')"))
+    kernel = compile_query(app.describe(), "q", row_max_bytes=100)
+    rows: list[Row] = [("y" * 60, n, 0.0, True, n) for n in (1, 2)]
+    _, outputs = kernel.step(kernel.initial(), 0, 1, worlds.ordered(kernel, {0: [rows, []]}))
+    found = kernel.to_dicts(outputs[0].rows)
+    kernel.close()
+    assert not outputs[0].rejects
+    assert [(row["before"], row["n"]) for row in found] == [(None, 1), ("yyyyy", 2)]
 
 
 def test_a_frame_that_fails_costs_its_row() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tests.simulation.planted import (
     beside,
+    bits,
     chains,
     corrected,
     corrections,
@@ -35,4 +36,5 @@ BUGS: tuple[Bug, ...] = (
     *neighbour.BUGS,
     *lives.BUGS,
     *publishers.BUGS,
+    *bits.BUGS,
 )

@@ -1,0 +1,42 @@
+"""What a user writes about a table in a file, checked. Pure: `engine.keyed.table_file` reads the file."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Literal
+
+from borealis_py.query.bykey import table_key
+from borealis_py.query.errors import QueryError
+from borealis_py.query.names import check_schema, check_stream_name
+from borealis_py.query.plan import TableFile
+from borealis_py.query.schemas import columns_of
+from borealis_py.query.stream import Table
+
+_FORMATS: Mapping[str, Literal["csv", "json", "parquet"]] = {
+    ".csv": "csv", ".jsonl": "json", ".ndjson": "json", ".json": "json", ".parquet": "parquet",
+}  # fmt: skip
+
+
+def file_table(
+    name: str, key: str | Sequence[str], schema: Mapping[str, str] | type, file: object, others: Sequence[object]
+) -> Table:
+    """The table that `App.table(file=...)` means.
+
+    Args:
+        others: the arguments that say how it changes, which a file does not.
+
+    Raises:
+        QueryError: one of these is given, or an argument makes no sense.
+    """
+    where = f"table {check_stream_name(name, 'table')!r}"
+    if any(other is not None for other in others):
+        raise QueryError(
+            f"{where}: deleted=, topic=, stime= and partitions= are about changes, and a file has none: leave them out"
+        )
+    columns = check_schema(columns_of(schema, where), where)
+    text = str(file)
+    kind = next((kind for end, kind in _FORMATS.items() if text.lower().endswith(end)), None)
+    if kind is None:
+        raise QueryError(f"{where}: file={text!r}; give the path of a file that ends in {', '.join(_FORMATS)}")
+    read = TableFile(path=text, format=kind, columns=tuple(columns.items()))
+    return Table(read, tuple(columns), table_key(key, tuple(columns)))

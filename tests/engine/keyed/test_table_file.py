@@ -1,0 +1,203 @@
+"""Tables in files: every format and type, what is refused, and that another content is another query."""
+
+from __future__ import annotations
+
+import json
+import math
+from datetime import date, datetime
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pyarrow import parquet
+
+from borealis_py import App, QueryError
+from borealis_py.app.loader import load_spec
+from borealis_py.engine import DuckKernel, compile_query
+from borealis_py.engine.keyed.table_file import known, rows_of
+from borealis_py.engine.rows import segment_schema
+from borealis_py.query import AppSpec
+from borealis_py.query.errors import TableFileDiffers
+from borealis_py.query.plan import TableFile
+from borealis_py.runtime.ends import end_of
+from borealis_py.testing import run
+from tests.engine import worlds
+from tests.engine.keyed import models
+from tests.engine.worlds import Buckets
+
+SCHEMA = {
+    "s": "string", "i": "int64", "x": "double", "b": "bool", "m": "decimal(12,2)", "t": "timestamp", "d": "date",
+    "y": "binary", "j": "json",
+}  # fmt: skip
+ROWS: list[dict[str, Any]] = [
+    {
+        "s": "tea, green", "i": 2**62, "x": 0.1, "b": True, "m": Decimal("-1234.50"),
+        "t": datetime(2026, 11, 21, 15, 25, 26, 978485), "d": date(2024, 2, 29), "y": b"\0\xff", "j": '{"a":1.10}',
+    },
+    dict.fromkeys(SCHEMA),
+    {
+        "s": "ü", "i": -1, "x": math.inf, "b": False, "m": Decimal("0.00"), "t": datetime(1970, 1, 1),
+        "d": date(1, 1, 1), "y": b"a", "j": "[1,2]",
+    },
+]  # fmt: skip
+CSV = (
+    "other,s,i,x,b,m,t,d,y,j\n"
+    '1,"tea, green",4611686018427387904,0.1,true,-1234.5,2026-11-21T15:25:26.978485Z,2024-02-29,AP8=,"{""a"": 1.10}"\n'
+    "2,,,,,,,,,\n"
+    '3,ü,-1,inf,false,0,1970-01-01T00:00:00,0001-01-01,YQ==,"[1, 2]"\n'
+)
+JSONL = (
+    '{"s":"tea, green","i":4611686018427387904,"x":0.1,"b":true,"m":-1234.5,"t":"2026-11-21T15:25:26.978485Z",'
+    '"d":"2024-02-29","y":"AP8=","j":{"a": 1.10},"other":1}\n\n{}\n'
+)
+
+
+def schema_of(columns: dict[str, str]) -> pa.Schema:
+    schema = segment_schema(columns)
+    return schema.remove(len(schema) - 1)
+
+
+def file_of(path: Path, kind: Any, columns: dict[str, str] = SCHEMA) -> TableFile:
+    return known(TableFile(path=str(path), format=kind, columns=tuple(columns.items())))
+
+
+def written(directory: Path, kind: str) -> Path:
+    path = directory / f"table.{kind}"
+    if kind == "parquet":
+        columns = {f.name: pa.array([r[f.name] for r in ROWS], f.type) for f in schema_of(SCHEMA)}
+        parquet.write_table(pa.table({"other": [1, 2, 3], **columns}), path)
+    else:
+        path.write_text(CSV if kind == "csv" else JSONL)
+    return path
+
+
+@pytest.mark.parametrize("kind", ["csv", "json", "parquet"])
+def test_a_file_gives_values_of_every_type(kind: str, tmp_path: Path) -> None:
+    rows = rows_of(file_of(written(tmp_path, kind), kind), schema_of(SCHEMA)).to_pylist()
+    assert rows == (ROWS[:2] if kind == "json" else ROWS)
+
+
+@pytest.mark.parametrize(
+    ("kind", "content", "said"),
+    [
+        ("csv", "item,price\ntea,1\nrum,much\n", r"table.csv, read as csv: row 2, column 'price': .*much"),
+        ("csv", "item\ntea\n", "Column 'price' in include_columns does not exist in CSV file"),
+        ("csv", "item,price\ntea,1,2\n", "Expected 2 columns, got 3"),
+        ("csv", "", "Empty CSV"),
+        ("json", '{"item":"tea","price":1}\n{"item":3}\n', r"line 2: column 'item': Expected `str \| null`, got `int`"),
+        ("json", "[1]\n", "line 1: "),
+        ("parquet", "no parquet", "read as parquet: .*[Pp]arquet"),
+        ("csv", "item,price\ntea,1\nrum,2\ntea,3\ntea,4\n", r"2 rows have a key \(item\) .* such as \('tea',\)"),
+    ],
+)
+def test_a_file_that_cannot_be_used_is_refused(kind: str, content: str, said: str, tmp_path: Path) -> None:
+    (tmp_path / f"table.{kind}").write_text(content)
+    app = App("shop")
+    prices = app.table("prices", "item", PRICES, file=str(tmp_path / f"table.{kind}"))
+    app.query("q", app.source("orders", schema={"item": "string"}).lookup(prices, on="item"))
+    with pytest.raises(QueryError, match=said):
+        compile_query(app.describe().with_files(known), "q")
+
+
+PRICES = {"item": "string", "price": "double"}
+SHOP = """
+from borealis_py import App
+app = App("shop")
+prices = app.table("prices", "item", {"item": "string", "price": "double"}, file="%s")
+orders = app.source("orders", schema={"item": "string", "shop": "string"})
+app.query("priced", orders.lookup(prices, on="item"), partitions=2, by="shop")
+"""
+
+
+def spec_of(directory: Path, content: str, name: str = "prices.csv") -> AppSpec:
+    (directory / name).write_text(content)
+    (directory / "shop.py").write_text(SHOP % (directory / name))
+    return load_spec(directory / "shop.py")
+
+
+def test_the_content_of_a_file_is_part_of_the_query_and_its_place_is_not(tmp_path: Path) -> None:
+    one = spec_of(tmp_path, "item,price\ntea,1\n")
+    moved = spec_of(tmp_path, "item,price\ntea,1\n", "elsewhere.csv")
+    other = spec_of(tmp_path, "item,price\ntea,2\n")
+    assert one.hash == moved.hash != other.hash
+    assert AppSpec.from_json(one.to_json()) == one
+
+
+def test_a_machine_with_another_content_ends_by_name(tmp_path: Path) -> None:
+    spec = spec_of(tmp_path, "item,price\ntea,1\n")
+    (tmp_path / "prices.csv").write_text("item,price\ntea,2\n")
+    with pytest.raises(TableFileDiffers, match=r"prices.csv: its SHA-256 is .*, the app was described with") as told:
+        compile_query(spec, "priced")
+    end = end_of(told.value)
+    assert end is not None
+    assert (end.kind, end.exit.final) == ("file", True)
+    (tmp_path / "prices.csv").unlink()
+    with pytest.raises(TableFileDiffers, match="No such file or directory; a table's file must be on every machine"):
+        compile_query(spec, "priced")
+
+
+def kernel_of(path: Path, key: str) -> DuckKernel:
+    app = App("test", bucket="100ms")
+    rows = app.source("a", schema=worlds.COLUMNS)
+    names = {"k": "string", "i": "int", "x": "double", "b": "bool"}
+    table = app.table("t", key, {("" if c == key else "o") + c: kind for c, kind in names.items()}, file=str(path))
+    app.query("q", rows.lookup(table, on=key))
+    return compile_query(app.describe().with_files(known), "q")
+
+
+@pytest.mark.parametrize("key", ["k", "x"])
+def test_a_lookup_finds_the_rows_of_the_file(key: str, tmp_path: Path) -> None:
+    keys = {"k": ["a", "ü", "", None], "x": [math.nan, 0.0, 1e16, None]}[key]
+    columns: dict[str, pa.Array] = {"k": pa.nulls(4, pa.string()), "x": pa.nulls(4, pa.float64())}
+    columns = {"o" + name: nulls for name, nulls in columns.items() if name != key}
+    columns |= {key: pa.array(keys), "oi": pa.array([10, 11, 12, 13]), "ob": pa.nulls(4, pa.bool_())}
+    path = tmp_path / "table.parquet"
+    parquet.write_table(pa.table(columns), path)
+    on = kernel_of(path, key)
+    assert (on.lookback_buckets, str(on.operator_class), on.initial()) == (0, "repeatable", ())
+    place = {"k": 0, "x": 2}[key]
+
+    @settings(max_examples=15, deadline=None)
+    @given(history=worlds.histories(10), cut=st.integers(1, 9))
+    def check(history: Buckets, cut: int) -> None:
+        buckets = worlds.ordered(on, history)
+        found = []
+        for first, end in ((0, cut), (cut, 10)):
+            _, outputs = on.step((), first, end, {b: p for b, p in buckets.items() if first <= b < end})
+            found += [row for _, output in sorted(outputs.items()) for row in on.to_dicts(output.rows)]
+        rows = sorted((row for parts in history.values() for row in parts[0]), key=lambda row: row[4])
+        versions = models.versions([(row[place], row[4]) for row in rows], [(k, 0, False) for k in keys])
+        assert [row["oi"] for row in found] == [None if n is None else 10 + n for n in versions]
+
+    check()
+    on.close()
+
+
+def test_rows_of_a_test_find_what_a_file_has(tmp_path: Path) -> None:
+    (tmp_path / "prices.jsonl").write_text(json.dumps({"item": "tea", "price": 2}) + "\n")
+    app = App("shop")
+    prices = app.table("prices", "item", PRICES, file=str(tmp_path / "prices.jsonl"))
+    app.query("q", app.source("orders", schema={"item": "string"}).lookup(prices, on="item"))
+    assert list(run(app, {"orders": [{"item": "tea"}, {"item": "rum"}]})["q"]) == [
+        {"item": "tea", "price": 2.0},
+        {"item": "rum", "price": None},
+    ]
+
+
+@pytest.mark.parametrize(
+    ("kwargs", "said"),
+    [
+        ({"file": "prices.xls"}, "file='prices.xls'; give the path of a file that ends in .csv"),
+        ({"file": "p.csv", "topic": "t"}, "are about changes, and a file has none"),
+        ({"file": "p.csv", "deleted": "gone"}, "are about changes, and a file has none"),
+        ({"file": "p.csv", "key": ("item", "price")}, "all columns .* are its key"),
+        ({"file": "p.csv", "schema": {"item": "strin"}}, "table 'prices'"),
+    ],
+)
+def test_a_table_of_a_file_that_makes_no_sense_is_refused(kwargs: dict[str, Any], said: str) -> None:
+    with pytest.raises(QueryError, match=said):
+        App("shop").table("prices", **{"key": "item", "schema": PRICES, **kwargs})
