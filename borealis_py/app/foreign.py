@@ -6,14 +6,15 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
-from contextlib import closing
+from contextlib import ExitStack, closing
 
 from borealis_py.app.errors import LaunchError
 from borealis_py.app.topics import topics_of
-from borealis_py.ingress.decoders import decoder_for
+from borealis_py.ingress.decoders import check_format, decoder_for
 from borealis_py.ingress.first_stime import first_stime
 from borealis_py.ingress.heartbeat import check_condition
 from borealis_py.log.base import Log, LogUnreachable
+from borealis_py.log.schema_registry import SchemaRegistry
 from borealis_py.protocol.settings import Timing, budget
 from borealis_py.query.errors import QueryError
 from borealis_py.query.ingress_spec import IngressSpec
@@ -22,6 +23,8 @@ from borealis_py.query.units import format_duration
 
 ClusterLog = Callable[[str | None], Log]
 """The log of a cluster by its name in the configuration; None: the app's own."""
+ClusterRegistry = Callable[[str | None], SchemaRegistry]
+"""The schema registry of a cluster, likewise."""
 LOOKS, LOOK_S = 20, 0.1
 """How often a topic is asked for, and the pause between, before it counts as absent: of one that was created just now,
 a broker may not know yet."""
@@ -73,7 +76,7 @@ def with_inputs(
     return spec.with_partitions(counts), told
 
 
-def earliest_foreign_us(spec: AppSpec, log_of: ClusterLog, timing: Timing) -> int | None:
+def earliest_foreign_us(spec: AppSpec, log_of: ClusterLog, timing: Timing, registry_of: ClusterRegistry) -> int | None:
     """The time of the first row in those topics that are read from their beginning; None: there is none.
 
     Raises:
@@ -82,8 +85,13 @@ def earliest_foreign_us(spec: AppSpec, log_of: ClusterLog, timing: Timing) -> in
     firsts = []
     for name, ingress in spec.ingresses.items():
         if ingress.start == "earliest":
-            log, decoder = log_of(ingress.cluster), decoder_for(name, ingress, spec.sources[name], timing.row_max_bytes)
-            with closing(log.lookup()) as lookup:
+            log = log_of(ingress.cluster)
+            with ExitStack() as stack:
+                lookup = stack.enter_context(closing(log.lookup()))
+                registry = None
+                if ingress.needs_registry:
+                    registry = stack.enter_context(closing(registry_of(ingress.cluster)))
+                decoder = decoder_for(name, ingress, spec.sources[name], timing.row_max_bytes, registry=registry)
                 firsts.append(first_stime(lookup, ingress.topic, _partitions(log, ingress.topic, time.sleep), decoder))
     return min((first for first in firsts if first is not None), default=None)
 
@@ -109,10 +117,10 @@ def ask_inputs(spec: AppSpec, log_of: ClusterLog, sleep: Sleep = time.sleep) -> 
 
 
 def check_foreign(spec: AppSpec, timing: Timing) -> None:
-    """Check what foreign topics say about waiting, silence and heartbeats.
+    """Check what foreign topics say about their format, waiting, silence and heartbeats.
 
     Raises:
-        QueryError: a query could not use them: it names both numbers.
+        QueryError: a query could not use them: it names both numbers; or their records could not be read.
     """
     own = {topic.name.replace("_", ".") for topic in topics_of(spec)}
     for name, ingress in spec.ingresses.items():
@@ -121,6 +129,7 @@ def check_foreign(spec: AppSpec, timing: Timing) -> None:
                 f"topic {name!r}: {ingress.topic!r} is the name of one of the app's own topics; give the app another "
                 "name, or read another topic"
             )
+        check_format(name, ingress, spec.sources[name])
         if ingress.heartbeat is not None:
             check_condition(spec.sources[name], ingress.heartbeat, f"topic {name!r}")
     for query in spec.queries:

@@ -28,11 +28,12 @@ class ProcessSpecError(ValueError):
 
 
 class ForeignCluster(msgspec.Struct, frozen=True):
-    """A cluster under `clusters:`: its brokers (`bootstrap`), and the librdkafka properties of its clients (`kafka`),
-    which may hold passwords."""
+    """A cluster under `clusters:`: its brokers (`bootstrap`), the librdkafka properties of its clients (`kafka`), and
+    those of its schema registry's (`schema_registry`); both may hold passwords."""
 
     bootstrap: str
     kafka: dict[str, str] = {}
+    schema_registry: dict[str, str] = {}
 
 
 class ProcessSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -48,6 +49,8 @@ class ProcessSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Directory with a directory of each app: logs, notes and, without `checkpoints`, checkpoints."""
     kafka: dict[str, str] = {}
     """librdkafka properties of every client, by dotted name. May hold passwords."""
+    schema_registry: dict[str, str] = {}
+    """Properties of the registry of foreign topics' schemas. May hold passwords. Ingresses alone read it."""
     clusters: dict[str, ForeignCluster] = {}
     """Other Kafka clusters, by the names that foreign topics use. Ingresses alone read them."""
     checkpoints: str = ""
@@ -87,7 +90,11 @@ class ProcessSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             bootstrap=log.bootstrap,
             data_dir=config.data_dir,
             kafka=dict(log.properties),
-            clusters={name: ForeignCluster(c.bootstrap, dict(c.kafka)) for name, c in config.clusters.items()},
+            schema_registry=dict(config.schema_registry),
+            clusters={
+                name: ForeignCluster(c.bootstrap, dict(c.kafka), dict(c.schema_registry))
+                for name, c in config.clusters.items()
+            },
             checkpoints=config.checkpoints,
             http=config.http,
             engine_memory_bytes=config.engine_memory_bytes,
@@ -142,12 +149,31 @@ class ProcessSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         """The log of a cluster; None: the app's own. Raises ProcessSpecError: it is not configured here."""
         if name is None:
             return self.log
+        found = self._foreign(name)
+        return KafkaLog.of(found.bootstrap, found.kafka)
+
+    def registry_of(self, name: str | None) -> dict[str, str]:
+        """Properties of a cluster's schema registry; None: of the app's own cluster.
+
+        Raises:
+            ProcessSpecError: cluster or registry are not configured here.
+        """
+        found = self.schema_registry if name is None else self._foreign(name).schema_registry
+        if not found:
+            where = f"cluster {name!r}" if name else "the app's own cluster"
+            raise ProcessSpecError(
+                f"no `schema_registry:` of {where} is in the borealis.yaml of this machine, and the schemas of its "
+                "topics are there: give its url"
+            )
+        return found
+
+    def _foreign(self, name: str) -> ForeignCluster:
         if name not in self.clusters:
             raise ProcessSpecError(
                 f"cluster {name!r} is not under `clusters:` in the borealis.yaml of this machine; clusters: "
                 f"{', '.join(self.clusters) or 'none'}"
             )
-        return KafkaLog.of(self.clusters[name].bootstrap, self.clusters[name].kafka)
+        return self.clusters[name]
 
 
 def _path(kind: type, value: Any) -> Path:

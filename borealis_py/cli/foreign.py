@@ -50,13 +50,37 @@ def with_described_inputs(spec: AppSpec, context: Context, anew: bool) -> AppSpe
 
 
 def first_foreign_us(spec: AppSpec, context: Context, timing: Timing) -> int | None:
-    """The time of the first row in topics that are read from their beginning. Raises LogError, ConfigError."""
+    """The time of the first row in topics that are read from their beginning.
+
+    Raises:
+        LogError, ConfigError, RegistryUnusable: they cannot be read.
+    """
     if not spec.ingresses:
         return None
     from borealis_py.app.foreign import earliest_foreign_us
-    from borealis_py.config.kafka import cluster_of
+    from borealis_py.config.kafka import cluster_of, registry_of
+    from borealis_py.kafka.schema_registry import ConfluentRegistry
 
-    return earliest_foreign_us(spec, partial(cluster_of, context.config, context.log), timing)
+    return earliest_foreign_us(
+        spec,
+        partial(cluster_of, context.config, context.log),
+        timing,
+        lambda name: ConfluentRegistry(registry_of(context.config, name)),
+    )
+
+
+def check_registries(spec: AppSpec, config: Config) -> None:
+    """Check that the registries of the app's topics are configured. Asks them nothing.
+
+    Raises:
+        ConfigError: one is not. RegistryUnusable: no client can be made.
+    """
+    from borealis_py.config.kafka import registry_of
+    from borealis_py.kafka.schema_registry import ConfluentRegistry
+
+    for ingress in spec.ingresses.values():
+        if ingress.needs_registry:
+            ConfluentRegistry(registry_of(config, ingress.cluster)).close()
 
 
 def say_remarks(spec: AppSpec, timing: Timing) -> None:

@@ -116,7 +116,7 @@ def _together(lines: Sequence[bytes], columns: Columns, position: int, line: int
         if set(map(len, records)) != {columns.count}:
             return None
         fields = list(zip(*records, strict=True))
-        typed = [_column(kind)(fields[at]) for _, at, kind in columns.places]
+        typed = [column_parser(kind)(fields[at]) for _, at, kind in columns.places]
         at_us = None if columns.stime_at < 0 else parse_stimes(fields[columns.stime_at])
     except (ValueError, KeyError, csv.Error):
         return None
@@ -131,7 +131,7 @@ class _Records:
     def __init__(self, reader: Iterator[list[str]], tape: Tape, columns: Columns) -> None:
         self.position = 0
         self._reader, self._tape, self._columns = reader, tape, columns
-        self._parsers = [(name, at, _parser(kind)) for name, at, kind in columns.places]
+        self._parsers = [(name, at, value_parser(kind)) for name, at, kind in columns.places]
 
     def until(self, line: int) -> Iterator[InputRow | BadLine]:
         """The records that begin before this line."""
@@ -199,7 +199,8 @@ def _bool(text: str) -> bool:
 _PARSERS: Mapping[str, Callable[[str], object]] = {"string": str, "int64": _int64, "double": _double, "bool": _bool}
 
 
-def _parser(kind: str) -> Callable[[str], object]:
+def value_parser(kind: str) -> Callable[[str], object]:
+    """Parses the text of one value, which is not empty, of a column of this type. It raises ValueError."""
     rule = rules(parse_type(kind))
     return _PARSERS[kind] if rule is None else rule.from_csv
 
@@ -240,8 +241,10 @@ never accept more.
 """
 
 
-def _column(kind: str) -> Callable[[Sequence[str]], Sequence[object]]:
-    return _COLUMNS.get(kind) or partial(_each, _parser(kind))
+def column_parser(kind: str) -> Callable[[Sequence[str]], Sequence[object]]:
+    """Parses the texts of a column, null where they are empty. It raises ValueError or KeyError, also for some texts
+    that `value_parser` takes."""
+    return _COLUMNS.get(kind) or partial(_each, value_parser(kind))
 
 
 def _each(parse: Callable[[str], object], texts: Sequence[str]) -> list[object]:

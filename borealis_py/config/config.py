@@ -63,7 +63,7 @@ def _dotted(value: object) -> object:
         return value
     nested = [name for name, v in value.items() if isinstance(v, dict | list)]
     if nested:
-        raise ValueError(f"write Kafka properties with dots, like security.protocol: SSL; {nested[0]!r} is nested")
+        raise ValueError(f"write properties with dots, like security.protocol: SSL; {nested[0]!r} is nested")
     return {str(k): str(v).lower() if isinstance(v, bool) else str(v) for k, v in value.items()}
 
 
@@ -71,13 +71,14 @@ Properties = Annotated[dict[str, str], BeforeValidator(_dotted)]
 
 
 class Cluster(BaseModel):
-    """Another Kafka cluster: its brokers (`bootstrap`: `HOST:PORT`, comma-separated) and librdkafka properties
-    (`kafka`), as for the app's own."""
+    """Another Kafka cluster: its brokers (`bootstrap`: `HOST:PORT`, comma-separated), librdkafka properties (`kafka`)
+    and the registry of its topics' schemas (`schema_registry`), as for the app's own."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     bootstrap: str = Field(min_length=1)
     kafka: Properties = {}
+    schema_registry: Properties = {}
 
 
 class Config(BaseSettings):
@@ -108,9 +109,15 @@ class Config(BaseSettings):
     """librdkafka properties for every client, with dots: `security.protocol: SSL`. Properties on which the guarantees
     rest cannot be set (`borealis_py/kafka/properties.py`). None: plain text, no login. Set them for TLS and SASL.
     """
+    schema_registry: Properties = {}
+    """The registry that has the schemas of topics which other programs write: `url: http://registry:8081`, and with
+    dots the other properties of confluent-kafka's SchemaRegistryClient (`basic.auth.user.info`, `ssl.ca.location`).
+    None: there is none. Set it for `format="avro"` without `writer_schema`.
+    """
     clusters: dict[str, Cluster] = {}
     """Other Kafka clusters, by a name of your choice, whose topics the app reads (`app.topic(..., cluster="eu")`): each
-    with `bootstrap:` and, if it needs any, `kafka:` like those above. None: topics are in the app's own cluster.
+    with `bootstrap:` and, if it needs any, `kafka:` and `schema_registry:` like those above. None: topics are in the
+    app's own cluster.
     """
     timing: dict[str, str | int] = {}
     """Constants of the protocol, below; the others keep their defaults. `up` writes them into the app's description."""

@@ -48,6 +48,24 @@ def cluster_of(config: Config, own: KafkaLog, name: str | None) -> KafkaLog:
     return KafkaLog.of(found.bootstrap, found.kafka)
 
 
+def registry_of(config: Config, name: str | None) -> dict[str, str]:
+    """Properties of the schema registry of a cluster under `clusters:`; None: of the app's own.
+
+    Raises:
+        ConfigError: no such cluster, or it has no registry.
+    """
+    if name is not None and name not in config.clusters:
+        raise ConfigError(f"clusters: there is no cluster {name!r} in {config_file()}")
+    found = config.schema_registry if name is None else config.clusters[name].schema_registry
+    if not found:
+        where = f"clusters: {name}: schema_registry:" if name else "schema_registry:"
+        raise ConfigError(
+            f"{where} is not in {config_file()}, and schemas of the app's topics are in a registry: give its url, like "
+            "url: http://localhost:8081"
+        )
+    return found
+
+
 def _local_broker(data_dir: Path) -> str | None:
     directory = data_dir / BROKER_DIR
     return LocalBroker(directory).status().bootstrap if directory.is_dir() else None

@@ -14,7 +14,7 @@ class CopiedInput:
     """One input of an owner. `boundary`: the last one promised. `lag`: records that have not been copied yet, of all
     partitions that it takes from; None: the broker did not tell an end of theirs. `rows`: copied; `rejected`: made dead
     letters, `late` of them because they were late; all since the owner began to own. `unreadable`: partitions that
-    cannot be read now."""
+    cannot be read now. `waits_for`: what a partition's records need to be decoded; "": nothing."""
 
     boundary: int
     lag: int | None
@@ -22,6 +22,7 @@ class CopiedInput:
     rejected: int
     late: int
     unreadable: tuple[int, ...]
+    waits_for: str = ""
 
     @classmethod
     def of(
@@ -38,6 +39,7 @@ class CopiedInput:
             writer.rejected,
             writer.late,
             tuple(p for p in missing if p in own),
+            next((queue.waits_for for p in own if (queue := topic.queues.get(p)) and queue.waits_for), ""),
         )
 
 

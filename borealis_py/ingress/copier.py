@@ -65,6 +65,8 @@ class Copier:
         self._gone, self._given_up = GonePartitions(), frozenset[int]()
         self._starts: dict[int, PartitionStart] = {}
         """Of partitions that begin, and are not copied before all logs tell."""
+        self._waits: Mapping[int, str] = {}
+        """Partitions whose next record cannot be decoded yet, and why."""
 
     # Positions --------------------------------------------------------------------------------------------------------
 
@@ -213,7 +215,16 @@ class Copier:
             else:
                 held.add(p)
         self.more = self._topic.more or (enough and bool(ready))
-        self._held = bool(held)
+        self._tell_waits({p: queue.waits_for for p, queue in queues.items() if queue.waits_for})
+        self._held = bool(held) or bool(self._waits)
+
+    def _tell_waits(self, waits: Mapping[int, str]) -> None:
+        """Say when partitions begin to wait for what decodes their records, and when none does any more."""
+        if waits.keys() - self._waits.keys():
+            log.warning(f"{self._plan.name}: records cannot be decoded yet: their inputs wait", partitions=dict(waits))
+        elif self._waits and not waits:
+            log.info(f"{self._plan.name}: all records can be decoded again")
+        self._waits = waits
 
     def _settle(self, partition: int, queue: PartitionQueue, now_us: int) -> None:
         """Say how far a partition has been copied, and where it stands."""
@@ -223,6 +234,8 @@ class Copier:
         front: int | None = None
         if head is not None:
             front = self._front(partition, head)
+        elif queue.waits_for:
+            front = None  # it cannot go on, and that may be long
         elif told is not None and (told.committed or 0) > queue.copied and now_us - queue.moved_us < STALLED_US:
             front = self._rule.of_partition(partition)
         self._catch_up.note(self._key(partition), front)

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from borealis_py.engine.rows import row_sizes
-from borealis_py.ingress.formats import RecordFormat
+from borealis_py.ingress.formats.base import RecordFormat
 from borealis_py.log.base import Record
 from borealis_py.query.ingress_spec import StimeUnit
 
@@ -90,13 +90,22 @@ class TopicDecoder:
         self._form, self._stime, self._unit = form, stime, unit
         self._row_max, self._is_heartbeat = row_max_bytes, is_heartbeat
 
+    def ready(self, records: Sequence[Record]) -> int:
+        """How many of the first records can be decoded now; what the others need is being asked for. Never waits."""
+        return self._form.ready([record.value for record in records])
+
+    def waits_for(self) -> str:
+        """What the first record that is not ready waits for, for people; "": none does."""
+        return self._form.waits_for()
+
     def decode(self, records: Sequence[Record]) -> Decoded:
-        """Decode records of one partition. Never raises for what they contain."""
+        """Decode records of one partition, of which all are ready. Never raises for what they contain."""
         values = [record.value for record in records]
         found: list[tuple[int, str]] = []
         if None in values:
             there = [i for i, value in enumerate(values) if value is not None]
-            found = [(i, "no value: a tombstone is no row") for i, value in enumerate(values) if value is None]
+            none = self._form.tombstone
+            found = [(i, none) for i, value in enumerate(values) if none and value is None]
             rows, some, bad = self._form.rows([value for value in values if value is not None])
             at = np.asarray(there, np.int64)[np.asarray(some, np.int64)]
             found += [(there[i], f"malformed: {reason}") for i, reason in bad]

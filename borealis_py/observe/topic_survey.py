@@ -11,10 +11,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import msgspec
-
 from borealis_py.log.base import Record
+from borealis_py.observe.topic_formats import recognised
 from borealis_py.query.errors import QueryError
+from borealis_py.query.ingress_spec import FORMATS
 from borealis_py.query.names import STIME, WINDOW_END, WINDOW_START, check_columns
 from borealis_py.query.units import format_duration
 
@@ -28,8 +28,6 @@ LATENESSES_US = tuple(
 )
 """Latenesses to suggest."""
 INT64_MAX = 2**63 - 1
-CONFLUENT_MAGIC = 0
-"""First byte of a value whose schema is in a registry; its schema's id follows in four bytes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,17 +56,19 @@ class SampledLateness:
 class TopicSurvey:
     """What a sample shows of `topic`.
 
-    `partitions`: how many the topic has. `records`: how many were looked at. `format`: "json", or what else it looks
-    like. `unusable`: records that are no JSON objects. `fields`: of the others. `rate`: records per second, of all
-    partitions together; None: too few to tell. `stime`, `unit`: the field with a record's time, and what it counts;
-    None: none looks like one, so Kafka's timestamp is taken. `lateness`: by that time; None: no records. `gap_us`: the
-    longest time between two records of a partition, by Kafka's timestamps (microseconds); None: too few to tell.
+    `partitions`: how many the topic has. `records`: how many were looked at. `format`: as `App.topic` takes it, or what
+    else it looks like; `arguments`: for the call, beside it. `unusable`: records not in this format. `fields`: of the
+    others. `rate`: records per second, of all partitions together; None: too few to tell. `stime`, `unit`: the field
+    with a record's time, and what it counts; None: none looks like one, so Kafka's timestamp is taken. `lateness`: by
+    that time; None: no records. `gap_us`: the longest time between two records of a partition, by Kafka's timestamps
+    (microseconds); None: too few to tell.
     """
 
     topic: str
     partitions: int
     records: int
     format: str
+    arguments: tuple[str, ...]
     unusable: int
     fields: tuple[FieldSurvey, ...]
     rate: float | None
@@ -86,12 +86,19 @@ class TopicSurvey:
     def call(self, cluster: str | None = None) -> str:
         """The call to paste into an app's file; "": the topic cannot be read."""
         columns = [one for one in self.fields if one.type is not None]
-        if self.format != "json" or not columns:
+        if self.format not in FORMATS or not columns:
             return ""
         schema = ", ".join(f'"{one.name}": "{one.type}"' for one in columns)
+        said = [] if self.format == "json" else [f'format="{self.format}"', *self.arguments]
         timed = [f'stime="{self.stime}", stime_unit="{self.unit}"'] if self.stime else []
         elsewhere = [f'cluster="{cluster}"'] if cluster else []
-        rest = [*timed, f'lateness="{format_duration(self.lateness_us)}"', *elsewhere, f"partitions={self.partitions}"]
+        rest = [
+            *said,
+            *timed,
+            f'lateness="{format_duration(self.lateness_us)}"',
+            *elsewhere,
+            f"partitions={self.partitions}",
+        ]
         name = source_name(self.topic)
         indent = " " * (len(variable(name)) + len(" = app.topic("))
         return (
@@ -117,12 +124,9 @@ def survey(topic: str, partitions: int, records: Sequence[Record]) -> TopicSurve
     Args:
         records: of any partitions, each partition's in order.
     """
-    objects, rows = [], []
-    for record in records:
-        value = _object(record.value)
-        if value is not None:
-            objects.append(value)
-            rows.append(record)
+    found = recognised(records)
+    objects = [one for one in found.objects if one is not None]
+    rows = [record for record, one in zip(records, found.objects, strict=True) if one is not None]
     fields = _fields(objects)
     stime, unit = _time_field(fields, objects, rows)
     times = [_us(one[stime], unit) if stime else r.timestamp_ms * 1_000 for one, r in zip(objects, rows, strict=True)]
@@ -130,7 +134,8 @@ def survey(topic: str, partitions: int, records: Sequence[Record]) -> TopicSurve
         topic=topic,
         partitions=partitions,
         records=len(records),
-        format="json" if objects else _looks_like(records),
+        format=found.name,
+        arguments=found.arguments,
         unusable=len(records) - len(objects),
         fields=fields,
         rate=_rate(records),
@@ -139,27 +144,6 @@ def survey(topic: str, partitions: int, records: Sequence[Record]) -> TopicSurve
         lateness=_lateness(rows, times),
         gap_us=_gap_us(records),
     )
-
-
-def _object(value: bytes | None) -> Mapping[str, Any] | None:
-    try:
-        found = msgspec.json.decode(value or b"")
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-        return None
-    return found if isinstance(found, dict) else None
-
-
-def _looks_like(records: Sequence[Record]) -> str:
-    values = [record.value for record in records if record.value]
-    if not values:
-        return "nothing: no records" if not records else "nothing: no values"
-    if all(value[0] == CONFLUENT_MAGIC and len(value) > 5 for value in values):
-        return "with a schema registry (Avro, Protobuf or JSON Schema)"
-    try:
-        text = b"\n".join(values[:100]).decode()
-    except UnicodeDecodeError:
-        return "binary"
-    return "text" if text.isprintable() or "\n" in text else "binary"
 
 
 def _fields(objects: Iterable[Mapping[str, Any]]) -> tuple[FieldSurvey, ...]:

@@ -6,7 +6,7 @@ Names and column sets are checked here immediately; SQL expressions are checked 
 from __future__ import annotations
 
 from collections.abc import Container, Mapping, Sequence
-from typing import get_args
+from typing import Any, get_args
 
 from borealis_py.query.errors import QueryError
 from borealis_py.query.foreign import ingress_of
@@ -87,6 +87,10 @@ class App:
         topic: str,
         schema: Mapping[str, str] | type,
         format: FormatName = "json",
+        fields: Sequence[str] | None = None,
+        delimiter: str | None = None,
+        writer_schema: str | Mapping[str, Any] | None = None,
+        op: str | None = None,
         stime: str | None = None,
         stime_unit: StimeUnit = "us",
         lateness: str = "2s",
@@ -109,7 +113,16 @@ class App:
             name: of the source in the app.
             topic: the full name of the topic in Kafka. It is only read.
             schema: columns and types, as for `source`. Fields that are not named are ignored; missing ones are null.
-            format: of the records: "json", one object each.
+            format: of the records: "json", one object each; "csv", one line each; "avro", "protobuf" and "json-schema",
+                as the serializers of a schema registry write them; "debezium", one change of a database's row each, as
+                JSON; or "text", one column with the whole record.
+            fields: of csv: what the values of a line are, in order, like ["id", "note", "euros"]. Those that the schema
+                does not name are ignored. None: the columns of the schema.
+            delimiter: of csv: the character between values. None: a comma.
+            writer_schema: of avro: the schema by which all records were written, as JSON text or a dict. None: a
+                registry has the schema that each record names.
+            op: of debezium: the string column that takes the operation: c, u, r, or d for a delete, whose row has the
+                values before it. None: deletes are dead letters.
             stime: the column with a row's time; None: the timestamp of its record in Kafka.
             stime_unit: what a number in that column counts since 1970: "s", "ms", "us" or "ns".
             lateness: how long after its time a row may come. Every result waits for as long; a later row is a dead
@@ -132,9 +145,9 @@ class App:
         self._free(check_stream_name(name, "source"), "source")
         columns = check_schema(columns_of(schema, f"topic {name!r}"), f"topic {name!r}")
         self._ingresses[name] = ingress_of(
-            name, columns, topic=topic, format=format, stime=stime, stime_unit=stime_unit, lateness=lateness,
-            boundary=boundary, expect=expect, heartbeat=heartbeat, by=by, values=values, start=start, cluster=cluster,
-            partitions=partitions,
+            name, columns, topic=topic, format=format, fields=fields, delimiter=delimiter, writer_schema=writer_schema,
+            op=op, stime=stime, stime_unit=stime_unit, lateness=lateness, boundary=boundary, expect=expect,
+            heartbeat=heartbeat, by=by, values=values, start=start, cluster=cluster, partitions=partitions,
         )  # fmt: skip
         self._sources[name] = columns
         return Stream(self, tuple(columns), {"op": "source", "name": name}, ())

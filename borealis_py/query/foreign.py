@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from borealis_py.query.errors import QueryError, did_you_mean, unknown_column
 from borealis_py.query.ingress_spec import (
@@ -18,10 +19,9 @@ from borealis_py.query.ingress_spec import (
     StartName,
     StimeUnit,
 )
+from borealis_py.query.layout import layout_of
 from borealis_py.query.units import parse_duration
 
-PLANNED_FORMATS = ("csv", "avro", "protobuf", "json-schema", "debezium", "text")
-"""Formats that people ask for, which an ingress cannot read."""
 STIME_TYPES = ("int64", "timestamp")
 """Column types that hold a time."""
 KEY_TYPES: Mapping[str, type] = {"string": str, "int64": int, "bool": bool}
@@ -38,6 +38,10 @@ def ingress_of(
     *,
     topic: str,
     format: FormatName,
+    fields: Sequence[str] | None,
+    delimiter: str | None,
+    writer_schema: str | Mapping[str, Any] | None,
+    op: str | None,
     stime: str | None,
     stime_unit: StimeUnit,
     lateness: str,
@@ -66,7 +70,8 @@ def ingress_of(
         )
     if cluster is not None and not (isinstance(cluster, str) and _CLUSTER.fullmatch(cluster)):
         raise QueryError(f"{where}: cluster={cluster!r}; give a name that stands under `clusters:` in borealis.yaml")
-    _check_format(format, where)
+    _choose(format, FORMATS, "format", where)
+    layout = layout_of(format, schema, where, fields, delimiter, writer_schema, op)
     _check_stime(stime, stime_unit, schema, where)
     _choose(boundary, BOUNDARIES, "boundary", where)
     _choose(start, STARTS, "start", where)
@@ -83,6 +88,7 @@ def ingress_of(
         topic=topic,
         cluster=cluster,
         format=format,
+        **layout,
         stime=stime,
         stime_unit=stime_unit,
         lateness_us=parse_duration(lateness, f"lateness of {where}", zero=True),
@@ -110,12 +116,6 @@ def _choose(word: object, known: Sequence[str], what: str, where: str) -> None:
     if word not in known:
         hint = did_you_mean(str(word), known) or ";"
         raise QueryError(f"{where}: {what}={word!r}{hint} choose {' or '.join(known)}")
-
-
-def _check_format(format: object, where: str) -> None:
-    if format in PLANNED_FORMATS:
-        raise QueryError(f"{where}: format={format!r} cannot be read; formats: {', '.join(FORMATS)}")
-    _choose(format, FORMATS, "format", where)
 
 
 def _check_stime(stime: object, unit: object, schema: Mapping[str, str], where: str) -> None:

@@ -19,7 +19,7 @@ INPUTS_MAX = 64
 INGRESSES = 2
 """Ingresses of an app that reads foreign topics: one copies a topic, the other stands by."""
 
-FormatName = Literal["json"]
+FormatName = Literal["json", "csv", "text", "avro", "protobuf", "json-schema", "debezium"]
 StimeUnit = Literal["s", "ms", "us", "ns"]
 BoundaryName = Literal["clock", "data"]
 StartName = Literal["latest", "earliest"]
@@ -34,6 +34,10 @@ class IngressSpec(Value):
 
     `topic`: its full name in Kafka. `cluster`: the name of its cluster in `clusters:` of borealis.yaml; None: the app's
     own. `format`: of its records. The source's schema is in `AppSpec.sources`.
+
+    `fields`: of csv, what the values of a line are, in order; empty: the columns. `delimiter`: of csv, between values.
+    `op`: of debezium, the column that takes the operation; None: deletes are no rows. `writer_schema`: of avro, by
+    which all records were written, as JSON text; None: a registry has it.
 
     `stime`: the column with a row's time; None: the record's Kafka timestamp. `stime_unit`: what a number in that
     column counts since 1970.
@@ -52,6 +56,10 @@ class IngressSpec(Value):
     topic: str
     cluster: str | None = None
     format: FormatName = "json"
+    fields: tuple[str, ...] = ()
+    delimiter: str = ","
+    writer_schema: str | None = None
+    op: str | None = None
     stime: str | None = None
     stime_unit: StimeUnit = "us"
     lateness_us: int = Field(ge=0)
@@ -70,6 +78,11 @@ class IngressSpec(Value):
         if self.by is not None and self.inputs != len(self.values) + 1:
             raise ValueError(f"an ingress by {self.by!r} has one input for each value and one for the others")
         return self
+
+    @property
+    def needs_registry(self) -> bool:
+        """Whether a schema registry must say what its records are."""
+        return self.format == "protobuf" or (self.format == "avro" and self.writer_schema is None)
 
     def with_partitions(self, partitions: int) -> IngressSpec:
         """The same with its number of inputs, from the topic's number of partitions. `by` decides it alone."""
@@ -95,4 +108,8 @@ class IngressSpec(Value):
     def determining(self) -> list[object]:
         """What a description may not change while the app lives: it decides which rows the source's partitions hold,
         and the offsets in them count in this very topic."""
-        return [self.cluster, self.topic, self.format, self.stime, self.stime_unit, self.by, list(self.values)]
+        layouts: dict[str, list[object]] = {
+            "csv": [list(self.fields), self.delimiter], "avro": [self.writer_schema], "debezium": [self.op]
+        }  # fmt: skip
+        where = [self.cluster, self.topic, self.format, self.stime, self.stime_unit, self.by, list(self.values)]
+        return [*where, *layouts.get(self.format, ())]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any, cast
 
 import pytest
@@ -50,6 +51,23 @@ def described(*topics: dict[str, Any], threshold: str = "3s", source: bool = Fal
         read.append(app.source("own", schema=SCHEMA))
     app.query("q", app.union(*read), delay_threshold=threshold)
     return app.describe()
+
+
+ORDER = {"type": "record", "name": "R", "fields": [{"name": "id", "type": "long"}]}
+
+
+def test_a_schema_by_which_no_record_can_be_read_is_refused() -> None:
+    pytest.importorskip("fastavro", reason="fastavro is not installed: pip install 'borealis-py[avro]'")
+    check_foreign(described({"format": "avro", "writer_schema": ORDER}), Timing())
+    again = {"type": "record", "name": "R", "fields": [{"name": "next", "type": ["null", "R"]}]}
+    with pytest.raises(QueryError, match=r"topic 't0': records cannot be read by writer_schema=: it refers to itself"):
+        check_foreign(described({"format": "avro", "writer_schema": again}), Timing())
+
+
+def test_a_package_that_is_not_installed_is_named_with_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "fastavro", None)
+    with pytest.raises(QueryError, match=r"format='avro' needs fastavro.*pip install 'borealis-py\[avro\]'"):
+        check_foreign(described({"format": "avro", "writer_schema": ORDER}), Timing())
 
 
 def test_a_new_app_asks_each_topic_in_its_cluster() -> None:

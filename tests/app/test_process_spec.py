@@ -7,7 +7,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from borealis_py.app.process_spec import VARIABLE, ProcessSpec, ProcessSpecError
+from borealis_py.app.process_spec import VARIABLE, ForeignCluster, ProcessSpec, ProcessSpecError
 from borealis_py.app.replicas import ProcessName, first_arguments
 from borealis_py.config.address import AddressError
 from borealis_py.config.config import load
@@ -18,6 +18,8 @@ WHOLE = ProcessSpec(
     bootstrap="host:1,host:2",
     data_dir=Path("/data"),
     kafka={"security.protocol": "SASL_SSL", "sasl.password": "hush"},
+    schema_registry={"url": "https://r:8081", "basic.auth.user.info": "me:hush"},
+    clusters={"eu": ForeignCluster("eu:1", {"a": "b"}, {"url": "http://r:1"})},
     checkpoints="s3://id:hush@bucket/path",
     http="[::1]:9400",
     engine_memory_bytes=2 << 30,
@@ -32,6 +34,8 @@ CONFIG = """
 bootstrap: host:1,host:2
 data_dir: /data
 kafka: {security.protocol: SASL_SSL, sasl.password: hush}
+schema_registry: {url: "https://r:8081", basic.auth.user.info: "me:hush"}
+clusters: {eu: {bootstrap: "eu:1", kafka: {a: b}, schema_registry: {url: "http://r:1"}}}
 checkpoints: s3://id:hush@bucket/path
 http: "[::1]:9400"
 engine_memory: 2GiB
@@ -93,3 +97,12 @@ def test_a_command_line_says_which_process_it_is() -> None:
     assert (told.app, told.replica, told.node, told.take_over) == ("app", 3, "n", True)
     told = parse(ProcessName(0).arguments("app"))
     assert (told.app, told.replica, told.node, told.take_over) == ("app", 0, "", False)
+
+
+def test_the_registry_of_a_cluster_is_named_or_what_is_missing() -> None:
+    assert WHOLE.registry_of(None)["url"] == "https://r:8081"
+    assert WHOLE.registry_of("eu") == {"url": "http://r:1"}
+    with pytest.raises(ProcessSpecError, match="no `schema_registry:` of the app's own cluster"):
+        LEAST.registry_of(None)
+    with pytest.raises(ProcessSpecError, match="cluster 'us' is not under `clusters:`"):
+        WHOLE.registry_of("us")

@@ -297,3 +297,26 @@ def test_json_lines(capsys: pytest.CaptureFixture[str]) -> None:
 )
 def test_durations(seconds: float | None, shown: str) -> None:
     assert duration(seconds) == shown
+
+
+REGISTERED = """
+from borealis_py import App
+
+app = App("shop")
+orders = app.topic("orders", topic="prod.orders", schema={"id": "int64"}, format="avro", partitions=1)
+app.query("q", orders.filter("id > 0"))
+"""
+
+
+def test_check_names_the_registry_that_is_not_configured(borealis: Borealis, here: Path) -> None:
+    for package in ("fastavro", "httpx2", "authlib"):
+        pytest.importorskip(package, reason=f"{package} is not installed: pip install 'borealis-py[avro,registry]'")
+    (here / "app.py").write_text(REGISTERED)
+    said = borealis("check", "app.py")
+    told = " ".join(said.err.split())
+    assert (said.code, "schema_registry: is not in" in told, "give its url" in told) == (1, True, True)
+    (here / "borealis.yaml").write_text("schema_registry: {url: 'registry:8081'}")
+    assert "no client can be made of these properties" in " ".join(borealis("check", "app.py").err.split())
+    (here / "borealis.yaml").write_text("schema_registry: {url: 'http://registry:8081'}")
+    said = borealis("check", "app.py")
+    assert said.code == 0, said.err

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from borealis_py.ingress.decoder import Decoded, TopicDecoder
-from borealis_py.ingress.formats import JsonFormat
+from borealis_py.ingress.formats.json_objects import JsonFormat
 from borealis_py.log.base import Feed, Record
 
 COLUMNS = {"s": "string", "n": "int64", "x": "double", "b": "bool", "at": "int64"}

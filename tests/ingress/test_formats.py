@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from borealis_py.engine.codec import ArrowSourceCodec
-from borealis_py.ingress.formats import JsonFormat
+from borealis_py.ingress.formats.json_objects import JsonFormat
 from borealis_py.types.plain_json import PlainDecoder
 
 COLUMNS = {"id": "int64", "k": "string", "x": "double", "b": "bool", "m": "decimal(38,2)", "t": "timestamp",

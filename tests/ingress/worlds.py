@@ -10,6 +10,7 @@ from borealis_py.client.target import Target
 from borealis_py.engine.codec import ArrowSourceCodec
 from borealis_py.engine.rows import ArrowRows
 from borealis_py.ingress.catch_up import BacklogFronts
+from borealis_py.ingress.formats.base import RecordFormat
 from borealis_py.ingress.plan import IngressPlan
 from borealis_py.log.base import Feed, NewRecord, TopicSpec
 from borealis_py.log.description import Life
@@ -67,6 +68,8 @@ class TopicWorld:
             for i in range(spec.inputs)
         )
         self.catch_up = BacklogFronts()
+        self.form: RecordFormat | None = None
+        """Of the topic's records; None: JSON objects."""
         self.plan = IngressPlan(spec, COLUMNS, targets)
         self.admin.create([TopicSpec("shop.orders", spec.inputs)])
         if partitions:
@@ -75,7 +78,7 @@ class TopicWorld:
         self.sent = 0
 
     def ingress(self, name: str = "a", index: int = 0) -> SimIngress:
-        process = SimIngress(self.scheduler, self.memory, self.plan, name, index, self.catch_up)
+        process = SimIngress(self.scheduler, self.memory, self.plan, name, index, self.catch_up, self.form)
         self.processes.append(process)
         return process
 

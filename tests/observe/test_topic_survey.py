@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from borealis_py import App
 from borealis_py.log.base import Feed, Record
 from borealis_py.observe.topic_survey import TopicSurvey, source_name, survey
+from borealis_py.query.ingress_spec import IngressSpec
 
 T_MS = 1_700_000_000_000
 
@@ -102,14 +103,59 @@ def test_rate_and_gap_are_of_each_partition() -> None:
     [
         ([], "nothing: no records"),
         ([None], "nothing: no values"),
-        ([b"\x00\x00\x00\x00\x07abc"], "with a schema registry (Avro, Protobuf or JSON Schema)"),
-        ([b"a,b,1"], "text"),
+        ([b"\x00\x00\x00\x00\x07abc"], "avro or protobuf, by schema 7 of a registry"),
         ([b"\xff\xfe"], "binary"),
     ],
 )
 def test_what_is_not_json_is_named(values: list[object], told: str) -> None:
     seen = surveyed(values)
     assert (seen.format, seen.unusable, seen.call()) == (told, len(values), "")
+
+
+def pasted(seen: TopicSurvey) -> tuple[IngressSpec, dict[str, str]]:
+    """The topic and schema that the call makes."""
+    app = App("shop")
+    scope: dict[str, Any] = {"app": app}
+    exec(seen.call(), scope)
+    app.query("q", scope["orders"].filter("true"))
+    return app.describe().ingresses["orders"], app.describe().sources["orders"]
+
+
+@pytest.mark.parametrize(("delimiter", "said"), [(",", ""), (";", 'delimiter=";"'), ("\t", 'delimiter="\\t"')])
+def test_lines_with_the_same_number_of_values_are_csv(delimiter: str, said: str) -> None:
+    rows = [["a", f"{i}.5", str(T_MS + i * 100), "", "TRUE"] for i in range(30)] + [["x"]]
+    seen = surveyed([delimiter.join(row).encode() for row in rows])
+    assert (seen.format, seen.unusable, seen.stime, seen.unit) == ("csv", 1, "c3", "ms")
+    assert said in seen.call()
+    spec, schema = pasted(seen)
+    assert (spec.format, spec.fields, spec.delimiter) == ("csv", ("c1", "c2", "c3", "c4", "c5"), delimiter)
+    assert schema == {"c1": "string", "c2": "double", "c3": "int64", "c5": "bool"}
+
+
+@pytest.mark.parametrize("values", [[b"a,b,1"], [b"one, two", b"three"], [b"a\nb", b"c\nd"]])
+def test_any_other_text_is_a_line(values: list[bytes]) -> None:
+    seen = surveyed(values)
+    spec, schema = pasted(seen)
+    assert (seen.format, spec.format, schema) == ("text", "text", {"line": "string"})
+
+
+def test_objects_behind_the_id_of_a_schema_are_json_schema() -> None:
+    seen = surveyed([b"\0\0\0\0\7" + json.dumps({"id": i}).encode() for i in range(3)])
+    spec, schema = pasted(seen)
+    assert (seen.format, spec.format, schema) == ("json-schema", "json-schema", {"id": "int64"})
+
+
+@pytest.mark.parametrize("wrapped", [False, True])
+def test_changes_of_a_database_are_debezium(wrapped: bool) -> None:
+    def change(op: str, state: dict[str, Any]) -> dict[str, Any]:
+        before, after = (state, None) if op == "d" else (None, state)
+        event = {"op": op, "before": before, "after": after, "source": {}, "ts_ms": T_MS}
+        return {"schema": {}, "payload": event} if wrapped else event
+
+    seen = surveyed([change(op, {"id": i, "at": T_MS + i * 100}) for i, op in enumerate("rcud")])
+    spec, schema = pasted(seen)
+    assert (seen.format, spec.format, spec.stime, spec.stime_unit) == ("debezium", "debezium", "at", "ms")
+    assert schema == {"id": "int64", "at": "int64"}
 
 
 def test_the_call_can_be_pasted() -> None:

@@ -40,6 +40,28 @@ def test_everything_said() -> None:
     )  # fmt: skip
 
 
+def test_what_csv_is_made_of() -> None:
+    found = topic(format="csv", fields=["note", *SCHEMA], delimiter=";")
+    assert (found.fields, found.delimiter) == (("note", *SCHEMA), ";")
+    assert found.determining() != topic(format="csv", fields=["note", *SCHEMA]).determining()
+    assert found.determining() != topic(format="csv", delimiter=";").determining()
+    assert topic(format="csv").determining() != topic().determining()
+
+
+def test_a_writer_schema_has_one_form() -> None:
+    schema = {"type": "record", "name": "R", "fields": []}
+    found = topic(format="avro", writer_schema=schema)
+    assert found.writer_schema == '{"type":"record","name":"R","fields":[]}'
+    assert topic(format="avro", writer_schema='{"type": "record", "name": "R", "fields": []}') == found
+    assert topic(format="avro", writer_schema={**schema, "name": "S"}).determining() != found.determining()
+
+
+def test_the_column_of_the_operation_decides_which_rows_there_are() -> None:
+    found = topic(format="debezium", op="kind")
+    assert found.op == "kind"
+    assert found.determining() != topic(format="debezium").determining() != topic().determining()
+
+
 def test_its_inputs_are_partitions_of_the_source() -> None:
     app = App("shop")
     orders = app.topic("orders", topic="prod.orders", schema=SCHEMA, partitions=3)
@@ -65,8 +87,26 @@ def test_a_topic_is_a_source_of_the_app() -> None:
         ({"topic": 7}, "not the name of a Kafka topic"),
         ({"schema": {}}, "has no columns"),
         ({"schema": {"a": "txt"}}, "did you mean 'text'"),
-        ({"format": "avro"}, r"format='avro' cannot be read; formats: json"),
+        ({"format": "xml"}, r"format='xml'; choose json or csv or text or avro or protobuf or json-schema or debezium"),
+        ({"op": "kind"}, r"op= is about format='debezium', this is 'json'"),
+        ({"format": "debezium", "op": "knd"}, r"unknown column 'knd' in op of topic 'orders'; did you mean 'kind'\?"),
+        ({"format": "debezium", "op": "id"}, "op='id' is a int64; the operation .* is a string"),
         ({"format": "jsno"}, r"format='jsno'; did you mean 'json'\? choose json"),
+        ({"fields": ["id"]}, r"fields= is about format='csv', this is 'json'"),
+        ({"format": "text", "delimiter": ";"}, r"delimiter= is about format='csv', this is 'text'"),
+        ({"format": "csv", "fields": "id,shop"}, "give the names of the values of a line in order"),
+        ({"format": "csv", "fields": []}, "give the names of the values of a line in order"),
+        ({"format": "csv", "fields": ["id", 7]}, "fields has 7, which is no name"),
+        ({"format": "csv", "fields": [*SCHEMA, "id"]}, "fields has 'id' twice"),
+        ({"format": "csv", "fields": ["id"]}, "the schema has 'shop', 'euros', .*, which fields= does not name"),
+        ({"format": "csv", "delimiter": ", "}, "give one character"),
+        ({"format": "csv", "delimiter": '"'}, "give one character"),
+        ({"writer_schema": "{}"}, r"writer_schema= is about format='avro', this is 'json'"),
+        ({"format": "avro", "writer_schema": "{"}, "writer_schema= is not the Avro schema of a record"),
+        ({"format": "avro", "writer_schema": '"long"'}, "writer_schema= is not the Avro schema of a record"),
+        ({"format": "avro", "writer_schema": {"type": {1}}}, "writer_schema= is not the Avro schema of a record"),
+        ({"format": "text"}, "format='text' is the whole record as one column of string or binary"),
+        ({"format": "text", "schema": {"n": "int64"}}, "this schema has n: int64"),
         ({"stime": "att"}, r"unknown column 'att' in stime of topic 'orders'; did you mean 'at'\?"),
         ({"stime": "shop"}, "stime='shop' is a string"),
         ({"stime": "at", "stime_unit": "min"}, r"stime_unit='min'; .*choose s or ms or us or ns"),

@@ -12,7 +12,7 @@ import uuid
 
 from borealis_py.client.target import Target
 from borealis_py.ingress.decoder import TopicDecoder
-from borealis_py.ingress.formats import JsonFormat
+from borealis_py.ingress.formats.json_objects import JsonFormat
 from borealis_py.ingress.plan import IngressPlan
 from borealis_py.ingress.session import IngressSession
 from borealis_py.kafka.log import KafkaLog

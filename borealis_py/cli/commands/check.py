@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from borealis_py.cli.console import print_json, print_table
-from borealis_py.cli.foreign import print_topics, say_remarks, with_asked_inputs
+from borealis_py.cli.foreign import check_registries, print_topics, say_remarks, with_asked_inputs
 from borealis_py.cli.options import Json
 
 if TYPE_CHECKING:
@@ -31,6 +31,7 @@ def check(file: AppFile, json: Json = False) -> None:
     timing = config.protocol_timing()
     reports = check_app(spec, timing)
     check_places(spec.name, config.checkpoints)
+    check_registries(spec, config)
     say_remarks(spec, timing)
     if json:
         print_json(_as_json(spec, reports, timing))

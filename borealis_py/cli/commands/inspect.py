@@ -48,6 +48,8 @@ def inspect(
 
 def _print(seen: TopicSurvey, cluster: str | None) -> None:
     from borealis_py.cli.replica_table import duration, per_second
+    from borealis_py.observe.topic_formats import REGISTERED
+    from borealis_py.query.ingress_spec import FORMATS
 
     def us(value: int) -> str:
         return f"{value / 1e6:.3g} s" if value < 120_000_000 else duration(value / 1e6)
@@ -60,7 +62,7 @@ def _print(seen: TopicSurvey, cluster: str | None) -> None:
         [
             ["partitions", str(seen.partitions)],
             ["format", seen.format],
-            ["not JSON objects", str(seen.unusable)],
+            ["not in this format", str(seen.unusable)],
             ["records", "too few records" if seen.rate is None else per_second(seen.rate)],
             ["time of a record", time],
             *(
@@ -81,5 +83,7 @@ def _print(seen: TopicSurvey, cluster: str | None) -> None:
     call = seen.call(cluster)
     if call:
         out().print(call, markup=False, soft_wrap=True)
+    elif seen.format.startswith(REGISTERED):
+        say(f'it is {seen.format}: read it with format="avro" or "protobuf", and take its fields from there', "yellow")
     else:
-        say(f"no app can read it: it is {seen.format}, and formats are: json", "yellow")
+        say(f"no app can read it: it is {seen.format}, and formats are: {', '.join(FORMATS)}", "yellow")

@@ -37,6 +37,8 @@ class PartitionQueue:
         """Its feed is open."""
         self.moved_us = 0
         """When its records last came, or were copied."""
+        self.waits_for = ""
+        """What its next record needs to be decoded, for people; "": nothing."""
         self._items: deque[Record | Gap] = deque()
         self._bytes = 0
         self._head: Decoded | None = None
@@ -65,7 +67,7 @@ class PartitionQueue:
         self.fetched = gap.to
 
     def head(self, decoder: TopicDecoder) -> Decoded | Gap | None:
-        """What is to be copied next; None: nothing has come."""
+        """What is to be copied next; None: nothing has come, or it cannot be decoded yet (B55; `waits_for`)."""
         if self._head is None and self._items:
             if isinstance(self._items[0], Gap):
                 return self._items[0]
@@ -78,7 +80,12 @@ class PartitionQueue:
                 self._items.popleft()
                 size += _size(item)
             self._bytes -= size
-            self._head = decoder.decode(records)
+            ready = decoder.ready(records)
+            for record in reversed(records[ready:]):
+                self._items.appendleft(record)
+                self._bytes += _size(record)
+            self.waits_for = "" if ready else decoder.waits_for()
+            self._head = decoder.decode(records[:ready]) if ready else None
         return self._head
 
     def done(self, copied: Decoded, rest: Decoded) -> None:

@@ -16,12 +16,14 @@ from borealis_py.ingress.decoders import decoder_for
 from borealis_py.ingress.plan import IngressPlan
 from borealis_py.ingress.session import IngressSession
 from borealis_py.kafka.log import KafkaLog
+from borealis_py.kafka.schema_registry import ConfluentRegistry
 from borealis_py.log.base import Wake
 from borealis_py.observe.http_routes import Routes
 from borealis_py.observe.http_server import open_http
 from borealis_py.observe.ingress_metrics import IngressCollector
 from borealis_py.observe.ingress_registry import IngressRegistry
 from borealis_py.protocol.settings import SettingsError
+from borealis_py.query.ingress_spec import IngressSpec
 from borealis_py.query.names import part_name
 from borealis_py.runtime.ingress.host import IngressHost, StatusSender
 from borealis_py.runtime.ingress.member import TopicMember
@@ -40,7 +42,8 @@ def open_ingress(
     Raises:
         LogError: no broker of the app's answers, or there is no such app.
         QueryError: a heartbeat is no condition here.
-        SettingsError: the app reads no foreign topics. ProcessSpecError: a cluster is not configured here.
+        SettingsError: the app reads no foreign topics. ProcessSpecError: a cluster or registry is not configured here.
+        RegistryUnusable: no client of a schema registry can be made.
         AddressError, HttpUnavailable: see `open_http`.
     """
     kafka = process.log
@@ -49,7 +52,9 @@ def open_ingress(
         raise SettingsError(f"app {app}: it reads no topics of other programs, so it has no ingress {index}")
     row_max, memory = state.timing.row_max_bytes, process.engine_memory_bytes
     decoders = {
-        source: decoder_for(source, spec, state.spec.sources[source], row_max, memory)
+        source: decoder_for(
+            source, spec, state.spec.sources[source], row_max, memory, _registry_of(spec, process, closing)
+        )
         for source, spec in state.spec.ingresses.items()
     }
     clusters = {source: process.cluster(spec.cluster) for source, spec in state.spec.ingresses.items()}
@@ -90,6 +95,15 @@ def _begin(
     plan = plan_of(state, source)
     session = IngressSession(kafka, cluster, plan, decoder, uid, index, wake, catch_up)
     return ReportedSession(session, source, plan.spec, state.spec.bucket_us)
+
+
+def _registry_of(spec: IngressSpec, process: ProcessSpec, closing: ExitStack) -> ConfluentRegistry | None:
+    """Where the schemas of a topic are; None: it needs no registry."""
+    if not spec.needs_registry:
+        return None
+    registry = ConfluentRegistry(process.registry_of(spec.cluster))
+    closing.callback(registry.close)
+    return registry
 
 
 def plan_of(state: AppState, source: str) -> IngressPlan:

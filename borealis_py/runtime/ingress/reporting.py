@@ -64,6 +64,8 @@ class ReportedSession:
         if one.unreadable:
             many = len(one.unreadable) > 1
             return f"partition{'s' if many else ''} {', '.join(map(str, one.unreadable))} cannot be read"
+        if one.waits_for:
+            return one.waits_for
         by_silence = self._spec.boundary == "data" or self._spec.expect_us is not None
         behind_us = self._now_us - self._spec.lateness_us - one.boundary
         allowed_us = (self._spec.expect_us or 0) + 2 * self._bucket_us + SILENT_US

@@ -5,7 +5,8 @@ from __future__ import annotations
 from borealis_py.client.target import PublisherError
 from borealis_py.ingress.catch_up import BacklogFronts
 from borealis_py.ingress.decoder import TopicDecoder
-from borealis_py.ingress.formats import JsonFormat
+from borealis_py.ingress.formats.base import RecordFormat
+from borealis_py.ingress.formats.json_objects import JsonFormat
 from borealis_py.ingress.plan import IngressPlan
 from borealis_py.ingress.session import IngressSession
 from borealis_py.log.base import LogError
@@ -22,6 +23,7 @@ class SimIngress:
 
     Args:
         catch_up: shared with other ingresses; None: its own.
+        form: of the topic's records; None: JSON objects.
     """
 
     def __init__(
@@ -32,6 +34,7 @@ class SimIngress:
         name: str,
         index: int,
         catch_up: BacklogFronts | None = None,
+        form: RecordFormat | None = None,
     ) -> None:
         self.name = name
         self.paused = False
@@ -39,6 +42,7 @@ class SimIngress:
         """Why it ended, each time."""
         self._scheduler, self._memory, self._plan, self._index = scheduler, memory, plan, index
         self._catch_up = catch_up
+        self._form = form or JsonFormat(plan.columns)
         self._lives = 0
         self._queued = False
         self._alarm = Alarm(scheduler, lambda: self._wake(self._lives))
@@ -51,9 +55,7 @@ class SimIngress:
             return
         self._lives += 1
         spec = self._plan.spec
-        decoder = TopicDecoder(
-            JsonFormat(self._plan.columns), spec.stime, spec.stime_unit, self._plan.targets[0].row_max_bytes
-        )
+        decoder = TopicDecoder(self._form, spec.stime, spec.stime_unit, self._plan.targets[0].row_max_bytes)
         client, life = self._memory.client(self.name), self._lives
         try:
             self.session = IngressSession(

@@ -1,38 +1,18 @@
-"""Turns the values of foreign records into rows. One class per format; what they share is in `decoder`."""
+"""One JSON object a value."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple, Protocol
 
 import pyarrow as pa
 
 from borealis_py.engine.rows import segment_schema
+from borealis_py.ingress.formats.base import FormatRows, ImmediateFormat
 from borealis_py.types.arrow import array
 from borealis_py.types.plain_json import PlainDecoder
 
 
-class FormatRows(NamedTuple):
-    """What a format makes of some values: `rows`, the position of each row's value (`at`, ascending), and (position,
-    reason) of each value that is no row (`bad`, ascending)."""
-
-    rows: pa.RecordBatch
-    at: Sequence[int]
-    bad: list[tuple[int, str]]
-
-
-class RecordFormat(Protocol):
-    """How a topic's values say rows."""
-
-    @property
-    def schema(self) -> pa.Schema:
-        """The columns of its rows."""
-
-    def rows(self, values: Sequence[bytes]) -> FormatRows:
-        """Decode values together. A bad one costs only itself, and never raises."""
-
-
-class JsonFormat:
+class JsonFormat(ImmediateFormat):
     """One JSON object a value. Fields that no column names are ignored, missing ones are null, and an integer is a
     valid double; any other difference from the schema makes the value bad."""
 

@@ -1,0 +1,119 @@
+"""One line of delimited text a value (CSV): UTF-8, no header; values typed by the schema, empty ones null."""
+
+from __future__ import annotations
+
+import csv
+import math
+from collections.abc import Callable, Mapping, Sequence
+
+import pyarrow as pa
+
+from borealis_py.client.csvlines import column_parser, value_parser
+from borealis_py.engine.rows import segment_schema
+from borealis_py.ingress.formats.base import FormatRows, ImmediateFormat
+from borealis_py.ingress.formats.fits import Fit, fitted, placed
+from borealis_py.types.arrow import array, arrow_of
+from borealis_py.types.spelling import parse_type
+from borealis_py.types.values import Misfit, rules
+
+_END = (b"\r\n", b"\n")
+
+
+class CsvFormat(ImmediateFormat):
+    """A line a value; a line break at its end belongs to it.
+
+    Args:
+        fields: what the values of a line are, in order. Those that are no columns are ignored, and so are values after
+            the last field; columns that the line is too short for are null.
+        delimiter: one character.
+    """
+
+    def __init__(self, columns: Mapping[str, str], fields: Sequence[str], delimiter: str) -> None:
+        self.schema: pa.Schema = segment_schema(columns).remove(len(columns))
+        self._delimiter = delimiter
+        self._at = [list(fields).index(name) if name in fields else -1 for name in columns]
+        self._width = max(self._at) + 1
+        self._fits = [_fit(kind) for kind in columns.values()]
+        self._missing: tuple[str, ...] = ("",) * self._width
+
+    def rows(self, values: Sequence[bytes]) -> FormatRows:
+        """See `RecordFormat.rows`."""
+        bad: dict[int, str] = {}
+        records = self._together(values)
+        at: Sequence[int] = range(len(values))
+        if records is None:
+            found = [self._split(value) for value in values]
+            bad = {i: one for i, one in enumerate(found) if isinstance(one, str)}
+            at = [i for i in at if i not in bad]
+            records = [one for one in found if not isinstance(one, str)]
+        short = any(len(record) < self._width for record in records)
+        filled = [[*r, *self._missing[len(r) :]] for r in records] if short else records
+        columns: list[Sequence[object]] = [
+            [record[i] for record in filled] if i >= 0 else [""] * len(filled) for i in self._at
+        ]
+        rows, good, wrong = fitted(self.schema, self._fits, columns)
+        bad |= {at[i]: reason for i, reason in wrong.items()}
+        return FormatRows(rows, placed(at, good), sorted(bad.items()))
+
+    def _together(self, values: Sequence[bytes]) -> list[list[str]] | None:
+        """The texts of each value; None: some are not as simple as most, or bad."""
+        joined = b"\n".join(values)
+        if b'"' in joined or b"\r" in joined or b"\0" in joined or joined.count(b"\n") != len(values) - 1:
+            return None
+        try:
+            lines = joined.decode().split("\n")
+        except UnicodeDecodeError:
+            return None
+        return None if "" in lines else [line.split(self._delimiter) for line in lines]
+
+    def _split(self, value: bytes) -> list[str] | str:
+        """The texts of a value, or why it is no line."""
+        for end in _END:
+            if value.endswith(end):
+                value = value.removesuffix(end)
+                break
+        try:
+            line = value.decode()
+        except UnicodeDecodeError as exc:
+            return f"not UTF-8: {exc.reason}"
+        if not line:
+            return "an empty line"
+        if "\0" in line:
+            return "not CSV: it has a NUL character"
+        if '"' not in line:
+            return "several lines" if "\n" in line or "\r" in line else line.split(self._delimiter)
+        try:
+            found = list(csv.reader([line], delimiter=self._delimiter, strict=True))
+        except csv.Error as exc:
+            return f"not CSV: {exc}"
+        return found[0] if len(found) == 1 else "several lines"
+
+
+def _fit(kind: str) -> Fit:
+    arrow = arrow_of(kind)
+    one, together = _one(kind), column_parser(kind)
+    if rules(parse_type(kind)) is not None:
+        return Fit(kind, one, lambda texts: array([one(text) for text in texts], arrow))
+
+    def column(texts: Sequence[object]) -> pa.Array:
+        found = together(texts)  # type: ignore[arg-type]
+        if kind == "double" and not all(value is None or math.isfinite(value) for value in found):  # type: ignore[arg-type]
+            raise Misfit("not finite")
+        return array(found, arrow)
+
+    return Fit(kind, one, column)
+
+
+def _one(kind: str) -> Callable[[object], object]:
+    parse, rule = value_parser(kind), rules(parse_type(kind))
+
+    def one(text: object) -> object:
+        assert isinstance(text, str)
+        if text == "":
+            return None
+        value = parse(text)
+        if kind == "double" and not math.isfinite(value):  # type: ignore[arg-type]
+            raise Misfit(f"{text!r} is not finite")
+        return value if rule is None or isinstance(value, bytes) else rule.read(value)
+
+    return one

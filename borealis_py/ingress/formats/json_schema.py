@@ -1,0 +1,31 @@
+"""JSON objects as the serializers of JSON Schema write them: behind the id of their schema in a registry.
+
+The columns alone say what is read, so the registry is not asked: it may be gone. The id is named in dead letters.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import pyarrow as pa
+
+from borealis_py.ingress.formats.base import FormatRows, ImmediateFormat, together
+from borealis_py.ingress.formats.json_objects import JsonFormat
+from borealis_py.ingress.formats.registered import HEAD, is_framed, named, unframed
+
+
+class JsonSchemaFormat(ImmediateFormat):
+    """Reads the objects by `columns` as `JsonFormat` does."""
+
+    def __init__(self, columns: Mapping[str, str]) -> None:
+        self._json = JsonFormat(columns)
+        self.schema: pa.Schema = self._json.schema
+
+    def rows(self, values: Sequence[bytes]) -> FormatRows:
+        """See `RecordFormat.rows`."""
+        own = [i for i, value in enumerate(values) if is_framed(value[:HEAD])]
+        part = self._json.rows([values[i][HEAD:] for i in own])
+        bad = [one for i, reason in part.bad for one in named(values[own[i]][:HEAD], [(i, reason)])]
+        found = together([(own, part._replace(bad=bad))], self.schema)
+        others = [(i, unframed(value[:HEAD])) for i, value in enumerate(values) if not is_framed(value[:HEAD])]
+        return found._replace(bad=sorted([*found.bad, *others]))

@@ -1,0 +1,255 @@
+"""Protobuf messages as the registry's serializers write them: after the schema's id, which message of its file."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from operator import attrgetter
+from typing import Any
+
+import pyarrow as pa
+
+from borealis_py.engine.rows import segment_schema
+from borealis_py.ingress.formats.avro_fits import avro_fit
+from borealis_py.ingress.formats.avro_schema import AvroType, UnusableSchema
+from borealis_py.ingress.formats.base import FormatRows, ImmediateFormat, together
+from borealis_py.ingress.formats.fits import fitted, placed
+from borealis_py.types.spelling import parse_type
+
+TIMESTAMP = "google.protobuf.Timestamp"
+WRAPPERS = frozenset(
+    f"google.protobuf.{kind}Value"
+    for kind in ("Double", "Float", "Int64", "UInt64", "Int32", "UInt32", "Bool", "String", "Bytes")
+)
+"""Messages with one field, `value`, that may be null."""
+PATH_MAX = 100
+"""How deeply the message may be declared within others."""
+_MAIN = "borealis/main.proto"
+Values = Callable[[Sequence[Any]], list[Any]]
+"""Takes a field's value out of each message."""
+
+
+class ProtobufFormat(ImmediateFormat):
+    """Args:
+        text: descriptor of a file with messages, in base64.
+        references: (name, text) of the files that it imports, each after its own imports.
+        skip: bytes of each value before the index of its message.
+
+    Raises:
+        UnusableSchema: these are no descriptors.
+        ImportError: protobuf is not installed.
+    """
+
+    def __init__(
+        self, columns: Mapping[str, str], text: str, references: Iterable[tuple[str, str]] = (), skip: int = 0
+    ) -> None:
+        self.schema: pa.Schema = segment_schema(columns).remove(len(columns))
+        self._columns, self._skip = dict(columns), skip
+        self._file = _file_of(text, references)
+        self._readers: dict[tuple[int, ...], _MessageReader | str] = {}
+
+    def rows(self, values: Sequence[bytes]) -> FormatRows:
+        """See `RecordFormat.rows`."""
+        groups: dict[tuple[int, ...], tuple[list[int], list[bytes]]] = {}
+        bad: list[tuple[int, str]] = []
+        for i, value in enumerate(values):
+            found = _path(value, self._skip)
+            if found is None:
+                bad.append((i, "not Protobuf: it does not say which message it is"))
+                continue
+            own = groups.setdefault(found[0], ([], []))
+            own[0].append(i)
+            own[1].append(value[found[1] :])
+        parts: list[tuple[Sequence[int], FormatRows]] = []
+        for path, (at, messages) in groups.items():
+            reader = self._reader(path)
+            if isinstance(reader, str):
+                bad += [(i, reader) for i in at]
+            else:
+                parts.append((at, reader.rows(messages)))
+        made = together(parts, self.schema)
+        return made._replace(bad=sorted([*made.bad, *bad]))
+
+    def _reader(self, path: tuple[int, ...]) -> _MessageReader | str:
+        if path not in self._readers:
+            message = _message(self._file, path)
+            if message is None:
+                return f"not Protobuf by its schema: it has no message {list(path)}"
+            self._readers[path] = _MessageReader(self._columns, self.schema, message)
+        return self._readers[path]
+
+
+class _MessageReader:
+    """Reads the messages of one type."""
+
+    def __init__(self, columns: Mapping[str, str], schema: pa.Schema, message: Any) -> None:
+        from google.protobuf.message_factory import GetMessageClass
+
+        self._schema = schema
+        self._parse = GetMessageClass(message).FromString
+        fields = message.fields_by_name
+        own = {name: kind for name, kind in columns.items() if name in fields}
+        self._values = [_values(fields[name], parse_type(kind).kind == "json") for name, kind in own.items()]
+        self._fits = [avro_fit(kind, (_type(fields[name]),)) for name, kind in own.items()]
+        self._known = pa.schema([schema.field(name) for name in own])
+
+    def rows(self, values: Sequence[bytes]) -> FormatRows:
+        bad: dict[int, str] = {}
+        at: Sequence[int] = range(len(values))
+        try:
+            messages = list(map(self._parse, values))
+        except Exception:  # one of them: which one, and why?
+            found = [self._or_reason(value) for value in values]
+            bad = {i: one for i, one in enumerate(found) if isinstance(one, str)}
+            at = [i for i in at if i not in bad]
+            messages = [one for one in found if not isinstance(one, str)]
+        try:
+            columns = [take(messages) for take in self._values]
+        except Exception:  # Protobuf's JSON refuses some messages
+            kept = []
+            for i, message in zip(at, messages, strict=True):
+                try:
+                    kept.append((i, [take([message])[0] for take in self._values]))
+                except Exception as exc:
+                    bad[i] = f"it cannot be written as JSON: {exc}"
+            at, messages = [i for i, _ in kept], [row for _, row in kept]
+            columns = [[row[k] for row in messages] for k in range(len(self._values))]
+        good = None
+        arrays: dict[str, pa.Array] = {}
+        count = len(messages)
+        if columns:
+            rows, good, wrong = fitted(self._known, self._fits, columns)
+            bad |= {at[i]: reason for i, reason in wrong.items()}
+            arrays, count = dict(zip(rows.schema.names, rows.columns, strict=True)), rows.num_rows
+        whole = [arrays.get(f.name) if f.name in arrays else pa.nulls(count, f.type) for f in self._schema]
+        made = pa.RecordBatch.from_arrays(whole, schema=self._schema)
+        return FormatRows(made, placed(at, good), sorted(bad.items()))
+
+    def _or_reason(self, value: bytes) -> Any:
+        try:
+            return self._parse(value)
+        except Exception as exc:  # protobuf raises DecodeError, and for text that is no UTF-8 others
+            return f"not Protobuf by its schema: {exc}"
+
+
+def _path(value: bytes, at: int) -> tuple[tuple[int, ...], int] | None:
+    """(index of the message, where it begins); None: it cannot be read."""
+    if value[at : at + 1] == b"\0":
+        return (0,), at + 1  # the first message, in short
+    count = _zigzag(value, at)
+    if count is None or not 0 < count[0] <= PATH_MAX:
+        return None
+    path, at = [], count[1]
+    for _ in range(count[0]):
+        found = _zigzag(value, at)
+        if found is None or found[0] < 0:
+            return None
+        path.append(found[0])
+        at = found[1]
+    return tuple(path), at
+
+
+def _zigzag(value: bytes, at: int) -> tuple[int, int] | None:
+    number = shift = 0
+    while at < len(value) and shift < 35:
+        byte = value[at]
+        number |= (byte & 0x7F) << shift
+        at, shift = at + 1, shift + 7
+        if not byte & 0x80:
+            return (number >> 1) ^ -(number & 1), at
+    return None
+
+
+def _file_of(text: str, references: Iterable[tuple[str, str]]) -> Any:
+    """The descriptor of the file, with all that it imports."""
+    from google.protobuf import (
+        any_pb2,
+        descriptor_pb2,
+        descriptor_pool,
+        duration_pb2,
+        empty_pb2,
+        field_mask_pb2,
+        struct_pb2,
+        timestamp_pb2,
+        wrappers_pb2,
+    )
+
+    known = {one.DESCRIPTOR.name: one.DESCRIPTOR for one in (any_pb2, descriptor_pb2, duration_pb2, empty_pb2,
+             field_mask_pb2, struct_pb2, timestamp_pb2, wrappers_pb2)}  # fmt: skip
+    pool, there = descriptor_pool.DescriptorPool(), set[str]()
+    try:
+        for name, one in (*references, (_MAIN, text)):
+            file = descriptor_pb2.FileDescriptorProto.FromString(base64.b64decode(one, validate=True))
+            file.name = name
+            for imported in file.dependency:
+                if imported in known and imported not in there:
+                    pool.AddSerializedFile(known[imported].serialized_pb)
+                    there.add(imported)
+            pool.AddSerializedFile(file.SerializeToString())
+            there.add(name)
+        return pool.FindFileByName(_MAIN)
+    except (binascii.Error, UnicodeError) as exc:
+        raise UnusableSchema(f"the registry gives no descriptor of it: {exc}") from None
+    except Exception as exc:  # whatever is wrong with a descriptor that others wrote
+        raise UnusableSchema(f"it is no descriptor: {type(exc).__name__}: {exc}") from None
+
+
+def _message(file: Any, path: Sequence[int]) -> Any:
+    """The message at this index; None: there is none."""
+    inner, found = list(file.message_types_by_name.values()), None
+    for i in path:
+        if i >= len(inner):
+            return None
+        found = inner[i]
+        inner = list(found.nested_types)
+    return found
+
+
+def _type(field: Any) -> AvroType:
+    """What a field's values are once they are taken out, in Avro's words."""
+    if field.is_repeated:
+        return AvroType("array")
+    if field.type == field.TYPE_MESSAGE or field.type == field.TYPE_GROUP:
+        name = field.message_type.full_name
+        if name == TIMESTAMP:
+            return AvroType("long", "timestamp-micros")
+        return _type(field.message_type.fields_by_name["value"]) if name in WRAPPERS else AvroType("record")
+    if field.type == field.TYPE_ENUM:
+        return AvroType("enum")
+    return AvroType(
+        {
+            field.CPPTYPE_DOUBLE: "double", field.CPPTYPE_FLOAT: "float", field.CPPTYPE_BOOL: "boolean",
+            field.CPPTYPE_STRING: "bytes" if field.type == field.TYPE_BYTES else "string",
+        }.get(field.cpp_type, "long")
+    )  # fmt: skip
+
+
+def _values(field: Any, as_json: bool) -> Values:
+    """Takes a field's values out of messages; null where it may be missing, and is."""
+    name, kind = field.name, field.message_type.full_name if field.message_type is not None else ""
+    if field.is_repeated or (as_json and kind):
+        return lambda messages: [_json(message, name) for message in messages]
+    if kind == TIMESTAMP:
+        return lambda messages: [_micros(getattr(m, name)) if m.HasField(name) else None for m in messages]
+    if kind in WRAPPERS:
+        return lambda messages: [getattr(m, name).value if m.HasField(name) else None for m in messages]
+    get: Callable[[Any], Any] = attrgetter(name)
+    if field.enum_type is not None:
+        names = {number: value.name for number, value in field.enum_type.values_by_number.items()}
+        get = lambda message: names.get(number := getattr(message, name), number)  # noqa: E731
+    if field.has_presence:
+        return lambda messages: [get(m) if m.HasField(name) else None for m in messages]
+    return lambda messages: list(map(get, messages))
+
+
+def _micros(moment: Any) -> int:
+    micros: int = moment.seconds * 1_000_000 + moment.nanos // 1_000
+    return micros
+
+
+def _json(message: Any, name: str) -> Any:
+    """A field as Protobuf's JSON has it; None: it is missing or empty."""
+    from google.protobuf.json_format import MessageToDict
+
+    return MessageToDict(message, preserving_proto_field_name=True).get(name)

@@ -1,0 +1,255 @@
+"""Avro records, read by their writer's schema: rows with all their digits, or a reason; no schema can do harm."""
+
+from __future__ import annotations
+
+import io
+import json
+from datetime import UTC, date, datetime
+from decimal import Decimal
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+fastavro = pytest.importorskip("fastavro", reason="fastavro is not installed: pip install 'borealis-py[avro]'")
+
+from borealis_py.engine.codec import ArrowSourceCodec  # noqa: E402
+from borealis_py.ingress.formats.avro import AvroFormat  # noqa: E402
+from borealis_py.ingress.formats.avro_fits import avro_fit  # noqa: E402
+from borealis_py.ingress.formats.avro_schema import AvroType, UnusableSchema  # noqa: E402
+from borealis_py.ingress.formats.base import FormatRows  # noqa: E402
+from borealis_py.ingress.formats.fits import GIVES_UP, Fit  # noqa: E402
+
+
+def record(**fields: Any) -> str:
+    return json.dumps({"type": "record", "name": "R", "fields": [{"name": n, "type": t} for n, t in fields.items()]})
+
+
+def encoded(schema: str, value: dict[str, Any]) -> bytes:
+    out = io.BytesIO()
+    fastavro.schemaless_writer(out, fastavro.parse_schema(json.loads(schema)), value)
+    return out.getvalue()
+
+
+def said(found: FormatRows) -> list[object]:
+    """What became of each value, in order."""
+    what: dict[int, object] = dict(zip(found.at, found.rows.to_pylist(), strict=True)) | dict(found.bad)
+    return [what[i] for i in sorted(what)]
+
+
+def one(kind: str, avro: Any, value: Any) -> object:
+    """The value of a column of this type, or why there is none."""
+    schema = record(a=avro)
+    found = AvroFormat({"a": kind}, schema).rows([encoded(schema, {"a": value})])
+    return found.rows.column("a").to_pylist()[0] if found.at else found.bad[0][1]
+
+
+def logical(kind: str, meaning: str, /, **more: object) -> dict[str, object]:
+    return {"type": kind, "logicalType": meaning, **more}
+
+
+MONEY = logical("bytes", "decimal", precision=12, scale=2)
+WHOLE = logical("bytes", "decimal", precision=38, scale=0)
+FIXED = logical("fixed", "decimal", name="F", size=8, precision=9, scale=2)
+MILLIS = logical("long", "timestamp-millis")
+UUID = "12345678-1234-5678-1234-567812345678"
+NOON = datetime(2026, 1, 1, 12, 0, 0, 123456, tzinfo=UTC)
+PLACE = {"type": "record", "name": "Place", "fields": [{"name": "city", "type": "string"}]}
+
+
+@pytest.mark.parametrize(
+    ("kind", "avro", "value", "row"),
+    [
+        ("string", "string", "ä", "ä"),
+        ("string", {"type": "enum", "name": "E", "symbols": ["A", "B"]}, "B", "B"),
+        ("string", logical("string", "uuid"), UUID, UUID),
+        ("int64", "int", -5, -5),
+        ("int64", "long", 2**63 - 1, 2**63 - 1),
+        ("int64", MILLIS, NOON, 1_767_268_800_123),
+        ("double", "float", 0.5, 0.5),
+        ("double", "int", 3, 3.0),
+        ("double", "long", 2**62 + 1, float(2**62)),
+        ("bool", "boolean", True, True),
+        ("binary", "bytes", b"\x00\xff", b"\x00\xff"),
+        ("binary", {"type": "fixed", "name": "F", "size": 2}, b"ab", b"ab"),
+        ("timestamp", MILLIS, NOON, datetime(2026, 1, 1, 12, 0, 0, 123000)),
+        ("timestamp", logical("long", "timestamp-micros"), NOON, datetime(2026, 1, 1, 12, 0, 0, 123456)),
+        ("timestamp", logical("long", "timestamp-nanos"), -1, datetime(1969, 12, 31, 23, 59, 59, 999999)),
+        ("timestamp", "string", "2026-01-01T01:00:00+01:00", datetime(2026, 1, 1)),
+        ("date", logical("int", "date"), date(2026, 1, 1), date(2026, 1, 1)),
+        ("date", "string", "2026-01-01", date(2026, 1, 1)),
+        ("decimal(12,2)", MONEY, Decimal("-1234567890.10"), Decimal("-1234567890.10")),
+        ("decimal(38,4)", MONEY, Decimal("0.01"), Decimal("0.0100")),
+        ("decimal(12,1)", MONEY, Decimal("0.10"), Decimal("0.1")),
+        ("decimal(38,0)", WHOLE, Decimal(10**38 - 1), Decimal(10**38 - 1)),
+        ("decimal(9,2)", FIXED, Decimal("-0.01"), Decimal("-0.01")),
+        ("decimal(9,2)", "string", "1.5", Decimal("1.50")),
+        ("decimal(9,2)", "long", 7, Decimal("7.00")),
+        ("json", PLACE, {"city": "Rome"}, '{"city":"Rome"}'),
+        ("json", {"type": "array", "items": ["null", "long"]}, [1, None], "[1,null]"),
+        ("json", {"type": "map", "values": "string"}, {"a": "b"}, '{"a":"b"}'),
+        ("json", "string", "x", '"x"'),
+        ("int64", ["null", "long"], None, None),
+        ("decimal(12,2)", ["null", MONEY], None, None),
+        ("timestamp", ["null", MILLIS, "string"], NOON, datetime(2026, 1, 1, 12, 0, 0, 123000)),
+        ("timestamp", ["null", MILLIS, "string"], "2026-01-01", datetime(2026, 1, 1)),
+        ("string", ["null", "long", "string"], "x", "x"),
+    ],
+)  # fmt: skip
+def test_a_value_becomes_that_of_its_column(kind: str, avro: Any, value: Any, row: object) -> None:
+    assert one(kind, avro, value) == row
+
+
+@pytest.mark.parametrize(
+    ("kind", "avro", "value", "reason"),
+    [
+        ("string", "long", 1, "expected a string, got an integer"),
+        ("string", "bytes", b"x", "expected a string, got bytes"),
+        ("int64", "double", 1.0, "expected an integer, got a number"),
+        ("int64", "boolean", True, "expected an integer, got a bool"),
+        ("int64", ["null", "long", "boolean"], True, "expected an integer, got a bool"),
+        ("double", "boolean", True, "expected a number, got a bool"),
+        ("bool", "int", 1, "expected a bool, got an integer"),
+        ("binary", "string", "x", "expected bytes, got a string"),
+        ("timestamp", "long", 1, "1 is a number, whose unit the schema does not say: make the column int64"),
+        ("timestamp", MILLIS, 2**62, "before the year 1 or after 9999"),
+        ("timestamp", ["int", MILLIS], 5, "whose unit the schema does not say"),
+        ("timestamp", "double", 1.0, "a number is no timestamp"),
+        ("date", "int", 1, "which the schema does not call a date"),
+        ("date", logical("int", "date"), 2**31 - 1, "before the year 1 or after 9999"),
+        ("decimal(12,2)", "bytes", b"\x01", "bytes that the schema does not call a decimal"),
+        ("decimal(12,2)", "double", 0.1, "a float holds no decimal fraction exactly"),
+        ("decimal(12,1)", MONEY, Decimal("0.01"), "more than 1 digits after the point"),
+        ("decimal(3,2)", MONEY, Decimal("10.00"), "more than 1 digits before the point"),
+        ("json", {"type": "array", "items": "bytes"}, [b"x"], "cannot be written as JSON"),
+        ("json", "double", float("nan"), "cannot be written as JSON"),
+    ],
+)
+def test_anything_else_is_a_dead_letter_that_names_the_column(kind: str, avro: Any, value: Any, reason: str) -> None:
+    found = one(kind, avro, value)
+    assert isinstance(found, str)
+    assert found.startswith("column 'a': ")
+    assert reason in found
+
+
+def test_fields_that_no_column_names_are_ignored_and_columns_that_no_field_has_are_null() -> None:
+    schema = record(a="long", more={"type": "array", "items": "string"})
+    form = AvroFormat({"z": "timestamp", "a": "int64", "j": "json"}, schema)
+    assert said(form.rows([encoded(schema, {"a": 1, "more": ["x"]})])) == [{"z": None, "a": 1, "j": None}]
+    assert said(AvroFormat({"z": "string"}, schema).rows([encoded(schema, {"a": 1, "more": []})])) == [{"z": None}]
+
+
+def test_a_value_that_is_no_record_by_the_schema_costs_itself_alone() -> None:
+    schema = record(a="string")
+    good = encoded(schema, {"a": "x"})
+    found = AvroFormat({"a": "string"}, schema).rows([good, b"", b"\x06a", b"\x02\xff", good + b"z", good])
+    assert list(found.at) == [0, 5]
+    assert [reason for _, reason in found.bad] == [
+        "not Avro by its schema: the record ends too early",
+        "not Avro by its schema: the record ends too early",
+        "not Avro by its schema: 'utf-8' codec can't decode byte 0xff in position 0: invalid start byte",
+        "not Avro by its schema: 1 bytes are left after the record",
+    ]
+
+
+def test_a_schema_may_refer_to_others_by_name() -> None:
+    place = json.dumps({**PLACE, "namespace": "geo"})
+    schema = record(at="geo.Place", n="long")
+    whole = record(at=json.loads(place), n="long")
+    found = AvroFormat({"n": "int64", "at": "json"}, schema, [place]).rows(
+        [encoded(whole, {"at": {"city": "Rome"}, "n": 1})]
+    )
+    assert said(found) == [{"n": 1, "at": '{"city":"Rome"}'}]
+
+
+def chain(levels: int, fields: int = 1) -> list[Any]:
+    """Records of which each has the one before it, so many times."""
+    first = {"type": "record", "name": "T0", "fields": []}
+    more = [
+        {"type": "record", "name": f"T{i}", "fields": [{"name": f"f{j}", "type": f"T{i - 1}"} for j in range(fields)]}
+        for i in range(1, levels)
+    ]
+    return [first, *more]
+
+
+@pytest.mark.parametrize(
+    ("schema", "reason"),
+    [
+        ("{", "it is no Avro schema"),
+        ('"string"', "it is no schema of a record"),
+        ('{"type":"record"}', "it is no Avro schema"),
+        (record(a="Unknown"), "it is no Avro schema"),
+        (record(a=["null", "R"]), r"it refers to itself \(R\)"),
+        (record(a={"type": "array", "items": {"type": "map", "values": "R"}}), r"it refers to itself \(R\)"),
+        (record(a={"type": "array", "items": "null"}), "an array whose items take no bytes"),
+        (record(a={"type": "array", "items": chain(1)[0]}), "an array whose items take no bytes"),
+        (record(a={"type": "array", "items": {"type": "fixed", "name": "F", "size": 0}}), "whose items take no bytes"),
+        (record(**{f"t{i}": one for i, one in enumerate(chain(200))}), "nested more than 99 levels deep"),
+        (record(**{f"t{i}": one for i, one in enumerate(chain(40, 2))}), "more than 10000 types"),
+        ("[" * 200 + "]" * 200, "nested more than 99 levels deep"),
+    ],
+)  # fmt: skip
+def test_a_schema_that_could_do_harm_is_refused(schema: str, reason: str) -> None:
+    with pytest.raises(UnusableSchema, match=reason):
+        AvroFormat({"a": "string"}, schema)
+
+
+SCHEMA = record(
+    n=["null", "long"], s="string", x="double", m=MONEY, t=logical("long", "timestamp-micros"), u=["long", "string"]
+)
+COLUMNS = {"n": "int64", "s": "string", "x": "double", "m": "decimal(6,2)", "t": "timestamp", "u": "int64"}
+VALUES = st.fixed_dictionaries(
+    {
+        "n": st.none() | st.integers(-(2**63), 2**63 - 1),
+        "s": st.text(max_size=4),
+        "x": st.floats(allow_nan=False),
+        "m": st.integers(-(10**8), 10**8).map(lambda n: Decimal(n) / 100),
+        "t": st.integers(-(2**63), 2**63 - 1),
+        "u": st.integers(0, 9) | st.text(max_size=2),
+    }
+).map(lambda value: encoded(SCHEMA, value))
+
+
+@given(st.lists(VALUES | st.binary(max_size=30), max_size=6))
+def test_values_are_decoded_together_as_they_are_one_by_one_and_a_source_takes_the_rows(values: list[bytes]) -> None:
+    form = AvroFormat(COLUMNS, SCHEMA)
+    found = form.rows(values)
+    assert sorted([*found.at, *(at for at, _ in found.bad)]) == list(range(len(values)))
+    assert said(found) == [said(form.rows([value]))[0] for value in values]
+    codec = ArrowSourceCodec("s", COLUMNS)
+    if found.rows.num_rows:
+        rows, bad = codec.decode(codec.encode(found.rows), "arrow", [0] * found.rows.num_rows)
+        assert bad == []
+        assert rows.drop_columns(["stime"]).equals(found.rows)
+
+
+def alone(fit: Fit, value: object) -> object:
+    bad: dict[int, str] = {}
+    column = fit.each([value], bad, "a")
+    return bad[0] if bad else column.to_pylist()[0]
+
+
+@given(
+    st.sampled_from([
+        ("decimal(6,2)", AvroType("bytes", "decimal", 2)), ("decimal(38,3)", AvroType("bytes", "decimal", 2)),
+        ("decimal(38,0)", AvroType("bytes", "decimal", 0)), ("timestamp", AvroType("long", "timestamp-millis")),
+        ("timestamp", AvroType("long", "timestamp-nanos")), ("date", AvroType("int", "date")),
+        ("int64", AvroType("long")), ("double", AvroType("long")),
+    ]),
+    st.lists(st.sampled_from([2**63, 999, 10**40]).flatmap(lambda n: st.integers(-n, n - 1)) | st.none(), max_size=4),
+)  # fmt: skip
+def test_a_column_made_at_once_has_the_values_that_each_has_alone(
+    field: tuple[str, AvroType], numbers: list[int | None]
+) -> None:
+    kind, avro = field
+    fit = avro_fit(kind, (avro,))
+    values: list[object] = [
+        n.to_bytes(20, signed=True) if avro.logical == "decimal" and n is not None else n for n in numbers
+    ]
+    expected = [None if value is None else alone(fit, value) for value in values]
+    try:
+        found = fit.together(values).to_pylist()
+    except GIVES_UP:
+        return
+    assert found == expected

@@ -1,0 +1,91 @@
+"""Records that cannot be decoded yet: their input waits and says why, others go on, and nothing is late or lost."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+
+from borealis_py.ingress.formats.json_objects import JsonFormat
+from borealis_py.runtime.ingress.reporting import ReportedSession
+from tests.ingress.worlds import COLUMNS, TopicWorld
+
+WHY = "schema 7: the registry does not answer"
+
+
+class Waiting(JsonFormat):
+    """JSON of which records with the shop `new` wait until it is `known`."""
+
+    known = False
+
+    def __init__(self) -> None:
+        super().__init__(COLUMNS)
+
+    def ready(self, values: Sequence[bytes | None]) -> int:
+        waits = [i for i, value in enumerate(values) if not self.known and b'"new"' in (value or b"")]
+        return waits[0] if waits else len(values)
+
+    def waits_for(self) -> str:
+        return "" if self.known else WHY
+
+
+@pytest.fixture
+def world() -> TopicWorld:
+    world = TopicWorld(partitions=2)
+    world.form = Waiting()
+    return world
+
+
+def test_its_input_alone_waits_and_what_waited_is_neither_late_nor_lost(world: TopicWorld) -> None:
+    assert isinstance(world.form, Waiting)
+    process = world.copying()
+    world.send(0)
+    first = world.send(0, shop="new")
+    world.run(0.05)
+    at = world.now
+    world.run(3)
+    world.send(0)
+    other = world.send(1)
+    world.run(3)
+    waiting, going = world.copied(0), world.copied(1)
+    assert len(waiting.rows) == 1
+    assert waiting.boundary <= at
+    assert [row["n"] for row in going.rows] == [other]
+    assert going.boundary > at + 5_000_000
+    assert process.session is not None
+    assert [one.waits_for for one in process.session.copied] == [WHY, ""]
+    report = ReportedSession(process.session, "orders", world.plan.spec, 100_000).report()
+    assert [one.missing for one in report.inputs] == [WHY, ""]
+    world.form.known = True
+    world.run(1)
+    healed = world.copied(0)
+    assert [row["n"] for row in healed.rows] == [1, first, 3]
+    assert (healed.late, healed.letters) == (0, [])
+    assert healed.boundary > at + 6_000_000
+    assert [one.waits_for for one in process.session.copied] == ["", ""]
+
+
+def test_another_ingress_goes_on_where_records_wait(world: TopicWorld) -> None:
+    assert isinstance(world.form, Waiting)
+    process = world.copying()
+    world.send(0, shop="new")
+    world.run(1)
+    process.kill()
+    world.form.known = True
+    world.ingress("b", 1)
+    world.run(3)
+    assert [row["n"] for row in world.copied(0).rows] == [1]
+
+
+def test_a_backlog_elsewhere_does_not_wait_for_records_that_cannot_be_decoded() -> None:
+    world = TopicWorld(partitions=2, boundary="data")
+    world.form = Waiting()
+    world.copying()
+    world.run(100)
+    world.send(0, ago=60_000_000)
+    world.run(0.1)
+    for i in range(20):
+        world.send(0, shop="new", ago=50_000_000)
+        world.send(1, ago=30_000_000 - i * 500_000)
+        world.run(0.1)
+    assert len(world.copied(1).rows) == 20
