@@ -92,6 +92,11 @@ def status(app: str) -> str:
     return f"{app}.status"
 
 
+def acks(app: str) -> str:
+    """What replicas may still read, compacted."""
+    return f"{app}.acks"
+
+
 def deadletter(app: str) -> str:
     return f"{app}.deadletter"
 

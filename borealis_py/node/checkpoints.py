@@ -19,10 +19,11 @@ import structlog
 
 from borealis_py.log.codec import RowCodec
 from borealis_py.node.checkpoint_storage import SUFFIX, CheckpointLocation
+from borealis_py.protocol.trimming import KeptCheckpoint
 from borealis_py.protocol.turn import SaveCheckpoint
 from sunion.source import SourceFold
 from sunion.union import Mark
-from sunion.units import Bucket
+from sunion.units import Bucket, Offset
 
 log = structlog.get_logger("borealis.checkpoint")
 MAGIC = b"BZCK1\n"
@@ -87,6 +88,8 @@ class CheckpointStore:
     Attributes:
         failures: how many checkpoints could not be written.
         written_bucket: bucket of the newest durable checkpoint; None: there is none.
+        kept: all checkpoints that a start may use, once this incarnation has written `KEEP` of them and so knows them
+            all (R16); None: before that.
 
     Raises:
         OSError: the directory cannot be created.
@@ -99,6 +102,8 @@ class CheckpointStore:
         self._node = place.name.rpartition(".r")[0]
         self.failures = 0
         self.written_bucket: Bucket | None = None
+        self.kept: tuple[KeptCheckpoint, ...] | None = None
+        self._known: dict[str, KeptCheckpoint] = {}
         self._queue: queue.Queue[SaveCheckpoint | None] = queue.Queue(maxsize=1)
         self._thread: threading.Thread | None = None
         self._over = threading.Event()
@@ -195,15 +200,21 @@ class CheckpointStore:
             )
             return
         self.written_bucket = checkpoint.bucket
+        self._known[name] = KeptCheckpoint(checkpoint.bucket, tuple(Offset(mark.offset) for mark in checkpoint.marks))
         self._remove_before(name)
 
     def _remove_before(self, newest: str) -> None:
         """Remove all but the last `KEEP` up to `newest`. Later ones are an earlier life's or a zombie's."""
         try:
-            for old in [name for name in self.place.names() if name <= newest][:-KEEP]:
+            names = [name for name in self.place.names() if name <= newest]
+            for old in names[:-KEEP]:
                 self.place.remove(old)
         except OSError as exc:
             log.warning("old checkpoints not removed", place=self.place.display_name(""), why=str(exc))
+            return
+        self._known = {name: kept for name, kept in self._known.items() if name in names[-KEEP:]}
+        if len(self._known) == KEEP:
+            self.kept = tuple(self._known[name] for name in names[-KEEP:])
 
     def _remove_temporaries(self) -> None:
         """Remove what dead incarnations left half written. This one has written nothing yet."""

@@ -33,6 +33,7 @@ from borealis_py.log.description import Life
 from borealis_py.log.kernel import Kernel, codecs_of
 from borealis_py.log.messages import DisagreementSetting, Incarnation, beat_key, encode
 from borealis_py.log.stream import unpacker
+from borealis_py.node.acknowledging import Acknowledging
 from borealis_py.node.checkpoints import CheckpointStore
 from borealis_py.node.deferred_wake import DeferredWake
 from borealis_py.node.dynamic_settings import DynamicSettings
@@ -148,6 +149,7 @@ class Replica:
             self._output_writer = OutputWriter(spec, self._appender, kernel, self.buckets)
             self._reporter = Reporter(spec, self._appender, clock, self.settings, why_inline, seen)
             self.manager = self._begin(uid)
+            self._acknowledging = Acknowledging(spec, self.manager.identity, spec.ack_us) if spec.ack_us else None
             self._opened = opened.pop_all()
         self._unreachable: frozenset[int] = frozenset()
         self._resuming.turned(self.manager.f_s, self._input_reader)
@@ -233,6 +235,7 @@ class Replica:
         for effect in effects:
             self._carry_out(effect, turn.now)
         self._checkpoint_written()
+        self._acknowledge(turn.now)
         at_ease = self.manager.at_ease
         self._input_reader.hush(at_ease)
         self._deferred.end_turn(at_ease)
@@ -325,6 +328,11 @@ class Replica:
         if isinstance(event, AtWork):
             return WriterBusy(event.attempt)
         return WriterLost(event.attempt, isinstance(event, Fenced) or self._resuming.doubts)
+
+    def _acknowledge(self, now: MonotonicUs) -> None:
+        record = None if self._acknowledging is None else self._acknowledging.due(now, self._store.kept)
+        if record is not None:
+            self._appender.append(record)
 
     def _checkpoint_written(self) -> None:
         bucket = self._store.written_bucket

@@ -40,6 +40,7 @@ class ReplicaSpec:
         run: name of the run of its process, with which the uids of all its incarnations begin; may be empty.
         engine_memory_bytes: the most memory of its engine; 0: the engine's default.
         host: machine of `pid`, for the status; empty: this one.
+        ack_us: the least time between two acknowledgements (R16), in microseconds; 0: it writes none.
         made_of: the components, by name, of which a kernel must be made to run the app; empty: unknown.
     """
 
@@ -69,6 +70,7 @@ class ReplicaSpec:
     engine_memory_bytes: int = 0
     host: str = ""
     made_of: tuple[tuple[str, str], ...] = ()
+    ack_us: int = 0
 
     def feeds(self, index: int) -> tuple[Feed, ...]:
         """The feeds of one input: of a stream, one for each replica."""

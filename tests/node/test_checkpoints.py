@@ -134,3 +134,32 @@ def test_the_writing_thread_finishes_before_close_returns(tmp_path: Path) -> Non
     it.save(checkpoint(10))
     it.close()
     assert it.written_bucket == 10
+
+
+def test_it_knows_all_that_a_start_may_use_once_it_has_written_as_many_as_are_kept(tmp_path: Path) -> None:
+    first = store(tmp_path)
+    for bucket in range(10, 10 + KEEP):
+        assert first.kept is None
+        first.save(checkpoint(bucket))
+    assert first.kept is not None
+    assert [(kept.bucket, kept.offsets) for kept in first.kept] == [(b, (7, 0)) for b in range(10, 10 + KEEP)]
+    again = store(tmp_path)
+    for bucket in range(20, 20 + KEEP):
+        assert again.kept is None, "older ones, of which it knows nothing, may still be started from"
+        again.save(checkpoint(bucket))
+    assert again.kept is not None
+    assert [kept.bucket for kept in again.kept] == list(range(20, 20 + KEEP))
+
+
+def test_one_that_could_not_be_removed_is_not_forgotten(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    it = store(tmp_path)
+    for bucket in range(10, 10 + KEEP):
+        it.save(checkpoint(bucket))
+    before = it.kept
+
+    def refuse(name: str) -> None:
+        raise OSError("no permission")
+
+    monkeypatch.setattr(it.place, "remove", refuse)
+    it.save(checkpoint(30))
+    assert it.kept == before

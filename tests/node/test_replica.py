@@ -13,9 +13,10 @@ from structlog.testing import capture_logs
 
 from borealis_py.client.target import Target
 from borealis_py.log import topics
+from borealis_py.log.acks import read_ack
 from borealis_py.log.base import Feed, Fenced, LogError, NewRecord, TopicSpec, TransactorEvent, Unknown
 from borealis_py.log.corrected import Progress, progress_record, transaction
-from borealis_py.log.description import APP_KEY
+from borealis_py.log.description import APP_KEY, Life
 from borealis_py.log.messages import (
     Description,
     DisagreementSetting,
@@ -28,6 +29,7 @@ from borealis_py.log.messages import (
     encode,
 )
 from borealis_py.log.stream import StreamEncoder
+from borealis_py.node.checkpoint_storage import SUFFIX
 from borealis_py.node.checkpoints import CheckpointStore
 from borealis_py.node.peers import Unpublished
 from borealis_py.node.replica import NumberShared, Replica
@@ -35,6 +37,7 @@ from borealis_py.node.reporter import Reporter, StatusSnapshot
 from borealis_py.node.spec import ReplicaSpec
 from borealis_py.protocol.redo import RedoJob, RedoPlace
 from borealis_py.protocol.settings import Delays, Timing
+from borealis_py.protocol.trimming import Need, ReplicaName
 from borealis_py.protocol.turn import AskEnds, CancelRedo, EmitEvent, SaveCheckpoint, StartRedo, WriterLost
 from borealis_py.query.spec import Serves
 from borealis_py.simulation.cluster.clock import Scheduler
@@ -437,3 +440,29 @@ def test_at_its_end_it_does_not_wait_for_the_log_for_long(world: World, monkeypa
     assert (world.status.event, world.status.detail) == ("STOPPED", "asked to")
     assert len(waits) == 1
     assert 0 < waits[0] <= 2
+
+
+def test_it_says_what_it_may_still_read_where_it_is_told_to(world: World) -> None:
+    acks = Feed(topics.acks("app"))
+    world.log.client("admin").admin().create([TopicSpec(acks.topic)])
+    world.spec = replace(world.spec, inputs=(Input.source("s"),), ack_us=10_000_000)
+    replica = world.start()
+    world.run(replica, 9.0)
+    (record,) = world.log.committed(acks)
+    said = read_ack(record, Life("a1"))
+    assert said is not None
+    name, need = said
+    assert name == ReplicaName("q", 0)
+    assert isinstance(need, Need)
+    checkpoints = sorted(int(name.removesuffix(SUFFIX)) for name in world.spec.checkpoints.names())
+    assert FIRST < need.bucket <= checkpoints[0], "what a start from the oldest reads"
+    assert 0 < need.offsets["s"] <= world.log.broker.partition(SOURCE).stable_end
+
+
+def test_by_default_it_says_nothing_of_it(world: World) -> None:
+    acks = Feed(topics.acks("app"))
+    world.log.client("admin").admin().create([TopicSpec(acks.topic)])
+    world.spec = replace(world.spec, inputs=(Input.source("s"),))
+    world.run(world.start(), 9.0)
+    assert world.store.kept is not None
+    assert world.log.committed(acks) == []

@@ -11,6 +11,7 @@ from borealis_py.log.codec import RowCodec
 from borealis_py.node.checkpoints import LoadedCheckpoint
 from borealis_py.node.peers import Peers
 from borealis_py.protocol.redo import RedoDone, RedoFailed, RedoJob, RedoPlace, RedoResult
+from borealis_py.protocol.trimming import KeptCheckpoint
 from borealis_py.protocol.turn import SaveCheckpoint
 from borealis_py.simulation.cluster.clock import Scheduler
 from borealis_py.simulation.log.client import MemoryClient
@@ -19,6 +20,7 @@ from reconcile.redo_job import describe, failed, run_job
 from reconcile.replay import RangeGone, ReplayError
 from reconcile.replay_context import OpenReplayContext
 from sunion.union import Mark
+from sunion.units import Offset
 
 _WRITE: Delay = between(1_000, 60_000)
 _JOB: Delay = between(100_000, 900_000)
@@ -69,9 +71,11 @@ class MemoryCheckpoints:
         writing: Callable[[], object],
     ) -> None:
         self.written_bucket: int | None = None
+        self.kept: tuple[KeptCheckpoint, ...] | None = None
         self.failures = 0
         self._disks, self._replica = disks, replica
         self._codec, self._scheduler, self._rng = codec, scheduler, rng
+        self._known: dict[int, KeptCheckpoint] = {}
         self._alive = True
         self._busy = False
         self._writing = writing
@@ -122,6 +126,11 @@ class MemoryCheckpoints:
             return
         self.written_bucket = checkpoint.bucket
         disk.put(checkpoint.bucket, File(state, checkpoint.marks))
+        self._known[checkpoint.bucket] = KeptCheckpoint(
+            checkpoint.bucket, tuple(Offset(mark.offset) for mark in checkpoint.marks)
+        )
+        if all(bucket in self._known for bucket in disk.files) and len(disk.files) == KEEP:
+            self.kept = tuple(self._known[bucket] for bucket in sorted(disk.files))
 
 
 @dataclass

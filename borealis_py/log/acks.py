@@ -1,0 +1,79 @@
+"""Records of `<app>.acks`: what each replica may still read (R16). JSON, so that any Kafka tool can display them.
+
+The topic is compacted: the last record under a replica's key counts."""
+
+from __future__ import annotations
+
+import re
+
+import msgspec
+import structlog
+
+from borealis_py.log import topics
+from borealis_py.log.base import Feed, NewRecord, Record
+from borealis_py.log.description import Life
+from borealis_py.log.messages import Number, beat_key, decode, encode
+from borealis_py.protocol.trimming import Need, ReplicaName
+from sunion.units import Bucket, Offset
+
+log = structlog.get_logger("borealis.acks")
+
+VERSION = 1
+_INDEX = re.compile("0|[1-9][0-9]{0,8}")
+
+
+class Acknowledgement(msgspec.Struct, frozen=True):
+    """What a start from the oldest checkpoint that a replica keeps would read.
+
+    `version`: of this record. `app_uid`: the app's life. `inc`, `uid`: the incarnation that says it. `number`: counts
+    its acknowledgements, from 1. `bucket`: from which it reads streams and writes its own topic. `offsets`: from which
+    it reads each source, by name. `place`: where its checkpoints lie; empty: no other replica can read them."""
+
+    app_uid: str
+    inc: Number
+    uid: str
+    number: Number
+    bucket: Number
+    offsets: dict[str, Number]
+    place: str = ""
+    version: int = VERSION
+
+
+class _Head(msgspec.Struct, frozen=True):
+    version: int
+    app_uid: str
+
+
+def ack_record(app: str, app_uid: str, name: ReplicaName, need: Need) -> NewRecord:
+    """The record by which a replica says what it needs."""
+    offsets: dict[str, int] = dict(need.offsets)
+    said = Acknowledgement(app_uid, need.inc, need.uid, need.number, need.bucket, offsets, need.place)
+    return NewRecord(Feed(topics.acks(app)), encode(said), beat_key(name.node, name.index))
+
+
+def read_ack(record: Record, life: Life) -> tuple[ReplicaName, Need | str] | None:
+    """The replica of a record, and what it needs, or in words why that is in doubt. None: the record has no effect,
+    since it belongs to another life or to no replica."""
+    node, _, index = (record.key or b"").decode(errors="replace").rpartition("/")
+    if not node or not _INDEX.fullmatch(index):
+        log.warning("acknowledgement ignored", topic=record.feed.topic, offset=record.offset, why="no replica's key")
+        return None
+    name = ReplicaName(node, int(index))
+    try:
+        head = decode(record.value or b"", _Head)
+        if not life.owns(record, head.app_uid):
+            return None
+        if head.version != VERSION:
+            return name, f"acknowledgement of version {head.version}"
+        said = decode(record.value or b"", Acknowledgement)
+    except msgspec.MsgspecError as exc:
+        log.warning("acknowledgement is garbage", topic=record.feed.topic, offset=record.offset, why=str(exc))
+        return name, "acknowledgement is garbage"
+    return name, Need(
+        inc=said.inc,
+        uid=said.uid,
+        number=said.number,
+        bucket=Bucket(said.bucket),
+        offsets={source: Offset(at) for source, at in said.offsets.items()},
+        place=said.place,
+    )

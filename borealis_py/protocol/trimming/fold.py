@@ -1,0 +1,65 @@
+"""The meaning of the acknowledgements in the log, record by record (R16). Pure.
+
+Liveness is local (R8): a replica is silent once this reader has read back an acknowledgement of its own that it sent
+`silence_us` after it last heard that replica. All lie in one log, so whatever the other one said until then has been
+read, however long the reader itself was away.
+"""
+
+from __future__ import annotations
+
+from borealis_py.protocol.trimming.need import Need, Needs, ReplicaName
+from sunion.units import MonotonicUs
+
+SILENCE_US = 3_600_000_000
+"""After an hour without a word, live peers may stand for a replica. An outage that is shorter costs no detour."""
+
+
+class AckFold:
+    """What the replicas of an app have said, as far as one of them has read. `own`: that one."""
+
+    def __init__(self, own: ReplicaName, silence_us: int = SILENCE_US) -> None:
+        self._own = own
+        self._silence_us = silence_us
+        self._said: dict[ReplicaName, Need] = {}
+        self._doubts: dict[ReplicaName, str] = {}
+        self._forgotten: set[ReplicaName] = set()
+        self._heard_us: dict[ReplicaName, MonotonicUs] = {}
+        self._sent_us: dict[tuple[int, str, int], MonotonicUs] = {}
+        self._read_back_us: MonotonicUs | None = None
+
+    def sent(self, need: Need, now: MonotonicUs) -> None:
+        """Note that this acknowledgement of the own replica is about to be appended."""
+        self._sent_us[need.inc, need.uid, need.number] = now
+
+    def read(self, name: ReplicaName, need: Need, now: MonotonicUs) -> None:
+        """Take an acknowledgement, in the log's order. Of the highest incarnation the last one counts; the first that
+        has a number owns it (B30)."""
+        if name == self._own:
+            at = self._sent_us.pop((need.inc, need.uid, need.number), None)
+            self._read_back_us = at if at is not None else self._read_back_us
+        before = self._said.get(name)
+        if before is not None:
+            if need.inc < before.inc or (need.inc == before.inc and need.uid != before.uid):
+                return
+            if need.inc == before.inc and need.number <= before.number:
+                return
+        self._said[name] = need
+        self._heard_us[name] = now
+        self._doubts.pop(name, None)
+        self._forgotten.discard(name)
+
+    def doubt(self, name: ReplicaName, why: str) -> None:
+        """A record under a replica's key cannot be used, for the reason `why`, in words: nothing that it may need goes
+        until it has said it anew."""
+        self._doubts[name] = why
+        self._forgotten.discard(name)
+
+    def forget(self, name: ReplicaName) -> None:
+        """A user has given a replica up: it holds nothing while a peer lives, until it says something again."""
+        self._forgotten.add(name)
+
+    def needs(self) -> Needs:
+        """What is known now."""
+        back = self._read_back_us
+        silent = {n for n, at in self._heard_us.items() if back is not None and back - at >= self._silence_us}
+        return Needs(dict(self._said), dict(self._doubts), frozenset(silent), frozenset(self._forgotten))

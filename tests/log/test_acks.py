@@ -1,0 +1,73 @@
+"""Acknowledgements as records: what comes back, and what has no effect or raises doubts (R16)."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from borealis_py.log.acks import ack_record, read_ack
+from borealis_py.log.base import Feed, Record
+from borealis_py.log.description import Life
+from borealis_py.protocol.trimming import Need, ReplicaName
+
+NAME = ReplicaName("clean.1", 2)
+NEED = Need(inc=3, uid="u", number=4, bucket=17_000, offsets={"web": 5, "till.0": 0}, place="m1:/data")
+GOLDEN = (
+    b'{"app_uid":"a1","inc":3,"uid":"u","number":4,"bucket":17000,"offsets":{"web":5,"till.0":0},'
+    b'"place":"m1:/data","version":1}'
+)
+
+
+def record(key: bytes | None, value: bytes | None) -> Record:
+    return Record(Feed("app.acks"), 7, 0, key, value)
+
+
+def changed(**fields: Any) -> bytes:
+    return json.dumps({**json.loads(GOLDEN), **fields}).encode()
+
+
+def test_what_is_written_is_this_and_comes_back() -> None:
+    new = ack_record("app", "a1", NAME, NEED)
+    assert (new.feed, new.key, new.value) == (Feed("app.acks"), b"clean.1/2", GOLDEN)
+    assert read_ack(record(new.key, new.value), Life("a1")) == (NAME, NEED)
+
+
+def test_another_life_has_no_effect() -> None:
+    assert read_ack(record(b"clean.1/2", GOLDEN), Life("a2")) is None
+    assert read_ack(record(b"clean.1/2", changed(version=2, app_uid="a0")), Life("a1")) is None
+
+
+@pytest.mark.parametrize(
+    "key", [None, b"", b"clean", b"/1", b"clean/", b"clean/01", b"clean/-1", b"clean/" + b"9" * 5_000, b"\xff/x"]
+)
+def test_a_key_of_no_replica_has_no_effect(key: bytes | None) -> None:
+    assert read_ack(record(key, GOLDEN), Life("a1")) is None
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        None,
+        b"",
+        b"\xff",
+        b"[" * 10_000,
+        b"null",
+        GOLDEN[:-2],
+        changed(bucket=-1),
+        changed(bucket=2**60),
+        changed(number="1"),
+        changed(offsets={"web": -1}),
+        changed(offsets=None),
+    ],
+)
+def test_garbage_under_a_replica_s_key_puts_what_it_needs_in_doubt(value: bytes | None) -> None:
+    assert read_ack(record(b"clean.1/2", value), Life("a1")) == (NAME, "acknowledgement is garbage")
+
+
+def test_so_does_another_version() -> None:
+    assert read_ack(record(b"clean.1/2", changed(version=2, bucket="new")), Life("a1")) == (
+        NAME,
+        "acknowledgement of version 2",
+    )

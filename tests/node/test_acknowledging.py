@@ -1,0 +1,99 @@
+"""When a replica says what it may still read, and what it says (R16)."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, cast
+
+from borealis_py.log.acks import read_ack
+from borealis_py.log.base import Feed, Log, NewRecord, Record
+from borealis_py.log.description import Life
+from borealis_py.node.acknowledging import REPEAT_US, Acknowledging
+from borealis_py.node.spec import ReplicaSpec
+from borealis_py.protocol.incarnation import Identity
+from borealis_py.protocol.settings import Delays, Timing
+from borealis_py.protocol.trimming import KeptCheckpoint, Need, ReplicaName
+from borealis_py.query.spec import Serves
+from sunion.model import Input
+
+EVERY_US = 10_000_000
+SPEC = ReplicaSpec(
+    app="app",
+    app_uid="a1",
+    node="q",
+    replica=1,
+    inputs=(Input.source("s"), Input("up", 1, ("t",)), Input.source("z")),
+    bucket_us=100_000,
+    origin=50,
+    partition=0,
+    query_hash="h",
+    app_json="",
+    delays={"q": Delays(3_000_000)},
+    log=cast(Log, None),
+    data_dir=Path("/data"),
+    timing=Timing(),
+    serves=(Serves(query="q"),),
+    position=1,
+    corrected=True,
+    host="m1",
+)
+
+
+def kept(*buckets: int) -> tuple[KeptCheckpoint, ...]:
+    return tuple(KeptCheckpoint(b, (10 * b, b)) for b in buckets)
+
+
+def said(record: NewRecord | None) -> Need | None:
+    if record is None:
+        return None
+    read = read_ack(Record(record.feed, 0, 0, record.key, record.value), Life("a1"))
+    assert read is not None
+    name, need = read
+    assert (record.feed, name) == (Feed("app.acks"), ReplicaName("q", 1))
+    assert isinstance(need, Need)
+    return need
+
+
+class Driven:
+    def __init__(self, **spec: Any) -> None:
+        self.it = Acknowledging(replace(SPEC, **spec), Identity(1, 4, "u", "a1"), EVERY_US)
+
+    def due(self, now: int, found: tuple[KeptCheckpoint, ...] | None) -> Need | None:
+        return said(self.it.due(now, found))
+
+
+def test_it_says_what_a_start_from_the_oldest_reads_of_each_source() -> None:
+    assert Driven().due(0, kept(60, 62, 64)) == Need(
+        inc=4, uid="u", number=1, bucket=60, offsets={"s": 600, "z": 60}, place="m1:/data"
+    )
+
+
+def test_with_too_few_checkpoints_it_may_start_from_the_origin() -> None:
+    need = Driven().due(0, kept(60, 62))
+    assert need is not None
+    assert (need.bucket, need.offsets) == (50, {"s": 0, "z": 0})
+
+
+def test_a_shared_place_is_named_by_its_address() -> None:
+    need = Driven(checkpoint_uri="s3://bucket/x").due(0, kept(60, 62, 64))
+    assert need is not None
+    assert need.place == "s3://bucket/x"
+
+
+def test_it_says_nothing_before_it_knows_all_that_it_keeps() -> None:
+    assert Driven().due(0, None) is None
+
+
+def test_it_speaks_when_that_changes_but_seldom_and_repeats_itself_now_and_then() -> None:
+    driven, first, next_ = Driven(), kept(60, 62, 64), kept(62, 64, 66)
+    times = [
+        (5, first),
+        (6, first),
+        (EVERY_US + 4, next_),
+        (EVERY_US + 5, next_),
+        (EVERY_US + 5 + REPEAT_US - 1, next_),
+        (EVERY_US + 5 + REPEAT_US, next_),
+    ]
+    numbers = [None if need is None else need.number for need in (driven.due(now, found) for now, found in times)]
+    assert numbers == [1, None, None, 2, None, 3]
