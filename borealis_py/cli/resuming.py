@@ -9,7 +9,7 @@ from borealis_py.cli.options import AppName, Bootstrap, Json
 
 
 def resume(query: Query, bootstrap: Bootstrap = None, app: AppName = None, json: Json = False) -> None:
-    """Publish a query again after its replicas emitted different rows (event DIVERGED).
+    """Publish a query, and all nodes that it reads, again after replicas emitted different rows (event DIVERGED).
 
     First find out which replica is right (`borealis audit` recomputes the rows from the sources), stop the others and
     delete their checkpoints: whichever replica publishes first goes on where the corrected stream ends, with its own
@@ -21,13 +21,14 @@ def resume(query: Query, bootstrap: Bootstrap = None, app: AppName = None, json:
     context = open_context(bootstrap)
     state = context.app(app)
     state.spec.query(query)
-    found = state.diverged.get(query)
-    if found is not None:
-        put_settings(context.log, state.name, {f"diverged/{query}": DisagreementSetting(state.app_uid, None)})
+    found = {node: why for node in state.spec.upstream_of(query) if (why := state.diverged.get(node)) is not None}
+    if found:
+        cleared = DisagreementSetting(state.app_uid, None)
+        put_settings(context.log, state.name, {f"diverged/{node}": cleared for node in found})
     if json:
-        print_json({"app": state.name, "query": query, "written": found is not None, "diverged": found})
+        print_json({"app": state.name, "query": query, "written": bool(found), "diverged": found})
         return
-    if found is None:
-        say(f"nothing to resume: no replicas of {query} were seen to differ", "yellow")
-    else:
-        say(f"{query} is published again once its replicas read this. It was stopped because {found}")
+    if not found:
+        say(f"nothing to resume: no replicas of {query} or of a node that it reads were seen to differ", "yellow")
+    for node, why in found.items():
+        say(f"{node} is published again once its replicas read this. It was stopped because {why}")

@@ -129,15 +129,17 @@ def test_a_query_whose_replicas_differed_is_published_again_once_somebody_says_s
     borealis: Borealis, bootstrap: str
 ) -> None:
     said = borealis("resume", "sums", "--app", APP)
-    assert (said.code, "nothing to resume: no replicas of sums were seen to differ" in said.err) == (0, True)
+    assert (said.code, "nothing to resume: no replicas of sums or of a node" in said.err) == (0, True)
     found = Disagreement(7, 0, "aa", 1, "bb", "sums")
     log, app_uid = KafkaLog(bootstrap), read_app(KafkaLog(bootstrap), APP).app_uid
-    put_settings(log, APP, {"diverged/sums": DisagreementSetting(app_uid, found)})
-    until(lambda: all(statuses(borealis, APP)[key]["diverged"] == str(found) for key in SUMS), "stopped")
+    put_settings(log, APP, {f"diverged/{node}": DisagreementSetting(app_uid, found) for node in ("cleaned", "sums")})
+    stopped = (*SUMS, ("cleaned", 0), ("cleaned", 1))
+    until(lambda: all(statuses(borealis, APP)[key]["diverged"] == str(found) for key in stopped), "stopped")
     assert "DIVERGED: nothing of sums is published" in borealis("status", "--app", APP).err
     said = borealis("resume", "sums", "--app", APP, "--json")
-    assert json.loads(said.out) == {"app": APP, "query": "sums", "written": True, "diverged": str(found)}
-    until(lambda: all(statuses(borealis, APP)[key]["diverged"] == "" for key in SUMS), "resumed")
+    told = {"cleaned": str(found), "sums": str(found)}
+    assert json.loads(said.out) == {"app": APP, "query": "sums", "written": True, "diverged": told}
+    until(lambda: all(statuses(borealis, APP)[key]["diverged"] == "" for key in stopped), "resumed")
     assert "did you mean 'sums'" in borealis("resume", "sum", "--app", APP).err
 
 
