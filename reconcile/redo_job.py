@@ -19,7 +19,7 @@ from borealis_py.log.records import RecordPart
 from borealis_py.protocol.redo import RedoDone, RedoFailed, RedoJob, RedoResult, SourceRange
 from reconcile.replay import RangeGone, Replay, ReplayError
 from reconcile.replay_context import OpenReplayContext, ReplayContext
-from sunion.model import Output, Reject, State
+from sunion.model import Output, State
 from sunion.units import Bucket
 
 
@@ -130,12 +130,12 @@ def unpack_result(packed: bytes, codec: RowCodec, engine: str, seconds: float) -
 
 def _pack_output(codec: RowCodec, bucket: int, output: Output) -> PackedOutput:
     rows = None if output.rows is None else codec.encode(output.rows)
-    return PackedOutput(bucket, rows, tuple(RecordPart(r.source, r.offset, r.reason, r.raw) for r in output.rejects))
+    return PackedOutput(bucket, rows, tuple(map(RecordPart.of, output.rejects)))
 
 
 def _unpack_output(codec: RowCodec, part: PackedOutput) -> Output:
     rows = None if part.rows is None else codec.decode(part.rows)
-    return Output(rows, tuple(Reject(r.source, r.offset, r.reason, r.raw) for r in part.rejects))
+    return Output(rows, tuple(letter.reject for letter in part.rejects))
 
 
 _OPENED_MAX = 32

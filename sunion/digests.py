@@ -16,6 +16,8 @@ TOLD_MAX = 64
 """The most digests in one heartbeat: the newest."""
 KEPT_MAX = 1_024
 """How many told digests a replica keeps, so that a peer that lags, or corrects, is compared too."""
+DIGEST_CHARS = 16
+"""Length of the digest of a bucket with content."""
 EMPTY = ""
 """The digest of buckets without rows and dead letters."""
 
@@ -74,6 +76,8 @@ class StableDigests:
         return min(found, default=None)
 
     def _differs(self, their: Digest) -> DigestPair | None:
+        if not self._kept or their.end <= self._kept[0].first:
+            return None
         least = None
         for own in reversed(self._kept):
             if own.end <= their.first:
@@ -85,7 +89,7 @@ class StableDigests:
     def _of(self, output: Output | None) -> str:
         if output is None:
             return EMPTY
-        digest = hashlib.blake2b(digest_size=8)
+        digest = hashlib.blake2b(digest_size=DIGEST_CHARS // 2)
         for reject in output.rejects:  # not the reason: its words may quote more than values
             digest.update(f"{reject.source}\0{reject.offset}\0{reject.seq}\0".encode())
         if output.rows is not None and self._ops.count(output.rows):

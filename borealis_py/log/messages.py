@@ -11,7 +11,7 @@ import msgspec
 
 from borealis_py.protocol.incarnation import Disagreement, Heartbeat
 from borealis_py.protocol.settings import Timing
-from sunion.digests import TOLD_MAX
+from sunion.digests import DIGEST_CHARS, TOLD_MAX
 
 T = TypeVar("T")
 NUMBER_MAX = 2**53
@@ -217,7 +217,8 @@ def read_beat(key: bytes | None, value: bytes | None, node: str) -> Heartbeat:
     beat = decode(value or b"", Heartbeat)
     numbers = (beat.replica, beat.inc, beat.ack_s, beat.ack_l, beat.ask_offset or 0, beat.progress)
     told = beat.digests
-    if len(told) > TOLD_MAX or not all(0 <= d.first < d.end <= NUMBER_MAX for d in told):
+    shaped = all(0 <= d.first < d.end <= NUMBER_MAX and len(d.digest) in (0, DIGEST_CHARS) for d in told)
+    if len(told) > TOLD_MAX or not shaped:
         raise msgspec.ValidationError("the heartbeat's digests are none of a replica's")
     if min(numbers) < 0 or max(numbers) > NUMBER_MAX:
         raise msgspec.ValidationError(f"a number of the heartbeat is not within 0 and {NUMBER_MAX}")

@@ -19,6 +19,8 @@ from itertools import pairwise
 
 import msgspec
 
+from sunion.model import Reject
+
 MAGIC = b"BZ"
 VERSION = 2
 LATENESS_MAX_US = 86_400_000_000
@@ -44,6 +46,16 @@ class RecordPart(msgspec.Struct, array_like=True, frozen=True):
     reason: str
     raw: bytes
     seq: int = -1
+
+    @classmethod
+    def of(cls, reject: Reject) -> RecordPart:
+        """The same, to be stored."""
+        return cls(reject.source, reject.offset, reject.reason, reject.raw, reject.seq)
+
+    @property
+    def reject(self) -> Reject:
+        """The same, as it was before."""
+        return Reject(self.source, self.offset, self.reason, self.raw, self.seq)
 
 
 class Refused(msgspec.Struct, array_like=True, frozen=True):

@@ -126,7 +126,7 @@ def _letters(rejects: Sequence[Reject]) -> list[list[RecordPart]]:
         if size > room:
             portions.append([])
             room = ENVELOPE_BYTES_MAX
-        portions[-1].append(RecordPart(reject.source, reject.offset, reject.reason, reject.raw, reject.seq))
+        portions[-1].append(RecordPart.of(reject))
         room -= size
     return portions
 
@@ -206,7 +206,7 @@ class StreamDecoder:
         rows = Encoded(encoded) if encoded else None
         if isinstance(header, StableHeader):
             letters = [letter for own, _ in parts if isinstance(own, StableHeader) for letter in own.rejects]
-            rejects = tuple(Reject(p.source, p.offset, p.reason, p.raw, p.seq) for p in letters)
+            rejects = tuple(letter.reject for letter in letters)
             return StableBucket(header.inc, header.bucket, Output(rows, rejects), header.waited_us)
         return TentativeBucket(
             inc=header.inc,

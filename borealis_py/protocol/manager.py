@@ -204,8 +204,8 @@ class Manager:
 
     def _adopt(self) -> None:
         """Adopt the checkpoint of a peer that is further, to save the work. Bit-identical: needs no grant (B44)."""
-        if self.reconciliation.job is not None or self._blocked:
-            return
+        if self.reconciliation.job is not None or self._blocked or self.publishing.disagreement.found is not None:
+            return  # after a disagreement, the peer's state may be the wrong one (R15)
         if self.stagger.granted and self.reconciliation.inline(self.union, self.f_s, min(self.complete, self.f_l)):
             return  # running inline takes less time
         low = Bucket(self.f_s + self.timing.inline_buckets)

@@ -65,7 +65,7 @@ def test_without_a_broker_the_number_of_partitions_must_be_said(
     [
         ('partitions=1, expect="3s"', "the query waits 2750ms for an input"),
         ("partitions=1, heartbeat=\"shp = 'x'\"", "did you mean 'shop'"),
-        ('partitions=1, format="avro"', "format='avro' cannot be read; formats: json"),
+        ('partitions=1, format="jsn"', "did you mean 'json'?"),
         ('cluster="eu"', "there is no cluster 'eu' in borealis.yaml"),
     ],
 )

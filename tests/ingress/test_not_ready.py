@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import cast
 
 import pytest
 
+from borealis_py.ingress.decoder import TopicDecoder
 from borealis_py.ingress.formats.json_objects import JsonFormat
+from borealis_py.ingress.topic.partition_queue import PartitionQueue
+from borealis_py.log.base import Feed, Record
 from borealis_py.runtime.ingress.reporting import ReportedSession
 from tests.ingress.worlds import COLUMNS, TopicWorld
 
@@ -27,6 +31,24 @@ class Waiting(JsonFormat):
 
     def waits_for(self) -> str:
         return "" if self.known else WHY
+
+
+def test_of_what_waits_behind_a_record_none_is_looked_at_again() -> None:
+    asked: list[int] = []
+
+    class Decoder:
+        def ready(self, records: Sequence[Record]) -> int:
+            asked.append(len(records))
+            return 0
+
+        def waits_for(self) -> str:
+            return WHY
+
+    queue, decoder = PartitionQueue(0, 0), cast(TopicDecoder, Decoder())
+    for offset in range(500):
+        queue.put(Record(Feed("prod.orders"), offset, 0, None, b"{}"))
+    assert [queue.head(decoder) for _ in range(3)] == [None] * 3
+    assert (asked, queue.waits_for, queue.copied, queue.fetched) == ([500, 1, 1], WHY, 0, 500)
 
 
 @pytest.fixture

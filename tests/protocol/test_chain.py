@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from borealis_py.protocol.incarnation import StartPoint
+from borealis_py.protocol.incarnation import Disagreement, StartPoint
 from borealis_py.protocol.redo import RedoDone
 from borealis_py.protocol.states import ReplicaState
 from borealis_py.protocol.turn import Append, AskEnds, SaveCheckpoint, StartRedo, Turn
@@ -182,6 +182,19 @@ def test_of_the_checkpoints_that_save_work_the_furthest_is_adopted(kept: tuple[i
     node.manager.handle(Turn(101 * W, beats=beats))
     found = node.at(102 * W, source=[claim(0), batch(1, 0, boundary=50 * W)], index=0)
     assert [effect.job.peer for effect in found if isinstance(effect, StartRedo)] == ([] if peer is None else [peer])
+
+
+def test_after_a_disagreement_no_checkpoint_is_adopted() -> None:
+    timing = replace(TIMING, inline_us=0, inline_buckets=3, slice_rows=1_000)
+    node = Node(Input.source("b"), Input.source("c"), timing=timing)
+    node.at(0, source=[claim(0), batch(1, 0, [(at * W, at) for at in range(41)], boundary=41 * W)])
+    for step in range(20):
+        node.at(100 * W + step)
+    found = Disagreement(0, 0, "aa", 1, "bb", "q")
+    node.manager.handle(Turn(101 * W, beats=[(1, heartbeat(1, checkpoint_bucket=20))], disagreements=[found]))
+    node.at(102 * W)  # whose state is wrong is not known
+    said = node.at(103 * W, source=[claim(0), batch(1, 0, boundary=50 * W)], index=0)
+    assert [effect.job.peer for effect in said if isinstance(effect, StartRedo)] in ([], [None])
 
 
 def test_a_checkpoint_beyond_the_live_frontier_is_not_adopted() -> None:

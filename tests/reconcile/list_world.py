@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from borealis_py.log.base import Feed, OffsetGone, Record
-from borealis_py.log.records import BatchHeader, ClaimHeader, pack, pack_stimes
+from borealis_py.log.records import BatchHeader, ClaimHeader, Refused, pack, pack_stimes
 from reconcile.replay_context import ReplayContext
 from sunion.model import Input, Output, Reject
 
@@ -173,8 +173,18 @@ def claim(epoch: int, uid: str) -> bytes:
     return pack(ClaimHeader("a1", epoch, uid))
 
 
-def batch(epoch: int, uid: str, seq: int, rows: Sequence[tuple[int, object]], boundary: int | None = None) -> bytes:
-    """A record of a source: (stime, number) each; anything that is no number will be rejected."""
+def batch(
+    epoch: int,
+    uid: str,
+    seq: int,
+    rows: Sequence[tuple[int, object]],
+    boundary: int | None = None,
+    refused: Sequence[int] = (),
+) -> bytes:
+    """A record of a source: (stime, number) each; anything that is no number will be rejected. `refused`: positions of
+    what its publisher could not use.
+    """
+    rejects = tuple(Refused(at, "no number", b"x") for at in refused)
     stimes = pack_stimes([stime for stime, _ in rows])
     payload = json.dumps([value for _, value in rows]).encode() if rows else b""
-    return pack(BatchHeader("a1", epoch, uid, seq, stimes, boundary, "json"), payload)
+    return pack(BatchHeader("a1", epoch, uid, seq, stimes, boundary, "json", rejects=rejects), payload)

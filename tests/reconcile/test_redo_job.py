@@ -36,13 +36,16 @@ def source_logs(draw) -> list[bytes | None]:
     """A publisher with successors, zombies, repeats, late, future and malformed tuples; closed at the end."""
     log: list[bytes | None] = [claim(1, "a")]
     owner, seq, now = (1, "a"), 0, 10_000
-    for kind in draw(st.lists(st.sampled_from("bbbbbbrzcflnj"), max_size=25)):
+    for kind in draw(st.lists(st.sampled_from("bbbbbbxrzcflnj"), max_size=25)):
         now += draw(st.integers(0, 1500))
         rows = [(now + draw(st.integers(0, 900)), draw(VALUES)) for _ in range(draw(st.integers(0, 3)))]
         boundary = draw(st.one_of(st.none(), st.integers(now - 500, now)))
         if kind == "b":
             log.append(batch(*owner, seq, rows, boundary))
             seq += len(rows)
+        elif kind == "x":  # its publisher refuses one
+            log.append(batch(*owner, seq, rows, boundary, [seq + len(rows)]))
+            seq += len(rows) + 1
         elif kind == "r":  # a repeat
             log.append(batch(*owner, max(0, seq - 2), rows, boundary))
             seq = max(seq, max(0, seq - 2) + len(rows))

@@ -71,6 +71,8 @@ class PartitionQueue:
         if self._head is None and self._items:
             if isinstance(self._items[0], Gap):
                 return self._items[0]
+            if self.waits_for and not decoder.ready([self._items[0]]):
+                return None  # of thousands behind it, none is looked at again
             records: list[Record] = []
             size = 0
             while self._items and isinstance(item := self._items[0], Record):
