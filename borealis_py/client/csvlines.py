@@ -18,7 +18,7 @@ from borealis_py.client.times import WHOLE, parse_stime, parse_stimes, plain, wh
 from borealis_py.types.spelling import parse_type
 from borealis_py.types.values import rules
 
-_NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?|[+-]?(inf|infinity|nan)", re.IGNORECASE)
+_NUMBER = re.compile(r"[+-]?([0-9]+(?:\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?|[+-]?(inf|infinity|nan)", re.IGNORECASE)
 _LAST = "x"
 """A sentinel line appended to a block: it is parsed as a record of its own only if the record before it has ended."""
 

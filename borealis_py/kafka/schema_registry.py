@@ -44,7 +44,8 @@ class ConfluentRegistry:
     """
 
     def __init__(self, properties: Mapping[str, str], monotonic: Callable[[], float] = time.monotonic) -> None:
-        self.url = properties.get(URL, "")
+        self.url = ",".join(map(_without_login, properties.get(URL, "").split(",")))
+        """For people."""
         self._client, self._error = _client(properties)
         self._monotonic = monotonic
         self._changed = threading.Condition()
@@ -94,8 +95,9 @@ class ConfluentRegistry:
                 if answer is not None:
                     self._take(schema_id, answer)
                 elif trouble:
-                    due = self._monotonic() + AGAIN_S
-                    self._wanted = dict.fromkeys(self._wanted, due)  # of the others it would say nothing, either
+                    due = self._monotonic() + AGAIN_S  # of the others it would say nothing, either
+                    others = [other for other in self._wanted if other != schema_id]
+                    self._wanted = dict.fromkeys([*others, schema_id], due)  # it may be about this one alone: last
                 else:
                     self._wanted[schema_id] = self._monotonic() + AGAIN_S
 
@@ -135,7 +137,10 @@ class ConfluentRegistry:
     def _look_up(self, schema_id: int) -> RegisteredSchema:
         found = self._client.get_schema(schema_id, fmt=_SERIALIZED)
         references: dict[str, str] = {}
-        self._refer(found, references)
+        try:
+            self._refer(found, references)
+        except self._error as exc:  # that says nothing of this id, which the registry knows
+            raise RuntimeError(f"schema {schema_id} refers to one that cannot be had: {exc}") from exc
         return RegisteredSchema(str(found.schema_type), str(found.schema_str), tuple(references.items()))
 
     def _refer(self, schema: Any, found: dict[str, str]) -> None:
@@ -145,9 +150,16 @@ class ConfluentRegistry:
                 continue
             if len(found) >= REFERENCES_MAX:
                 raise RuntimeError(f"it refers to more than {REFERENCES_MAX} schemas")
-            told = self._client.get_version(one.subject, one.version, fmt=_SERIALIZED).schema
+            told = self._client.get_version(one.subject, one.version, deleted=True, fmt=_SERIALIZED).schema
             self._refer(told, found)
             found[one.name] = str(told.schema_str)
+
+
+def _without_login(url: str) -> str:
+    """A URL may hold a name and a password, which are nobody's business."""
+    scheme, found, rest = url.strip().partition("://")
+    host, slash, path = rest.partition("/")
+    return f"{scheme}{found}{host.rpartition('@')[2]}{slash}{path}"
 
 
 def _client(properties: Mapping[str, str]) -> tuple[Any, type[Any]]:

@@ -23,7 +23,7 @@ DELIMITERS = ",;\t|"
 MOSTLY = 0.95
 """This part of the lines must have the same number of values."""
 _WHOLE = re.compile(r"[+-]?[0-9]{1,18}")
-_NUMBER = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]{1,3})?")
+_NUMBER = re.compile(r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]{1,3})?")
 _TRUTH = {"true": True, "false": False}
 
 

@@ -226,3 +226,9 @@ def test_csv_doubles_that_are_not_finite_are_refused_as_such(text: str) -> None:
     assert isinstance(item, InputRow)
     with pytest.raises(BadRow, match="not a number that JSON can carry"):
         RowSchema({"n": "double"}).encode(item.values)
+
+
+def test_digits_of_any_number_are_looked_at_once() -> None:
+    bad, good = csv_rows(b"UA,1," + b"1" * 120_000 + b"x,true,x\nUA,1,1,true,x\n")  # else it takes minutes
+    assert isinstance(bad, BadLine)
+    assert isinstance(good, InputRow)

@@ -195,3 +195,38 @@ def test_a_registry_that_is_gone_is_waited_for(clock: Clock) -> None:
 def test_properties_that_make_no_client_are_refused(properties: dict[str, str]) -> None:
     with pytest.raises(RegistryUnusable, match="schema_registry: no client can be made of these properties"):
         ConfluentRegistry(properties)
+
+
+def test_an_id_that_the_registry_cannot_answer_holds_up_no_other(
+    server: Server, registry: ConfluentRegistry, clock: Clock
+) -> None:
+    server.told["/schemas/ids/7"] = 500, {"error_code": 50001, "message": "Error in the backend"}
+    server.told["/schemas/ids/9"] = 200, {"schema": ORDER, "schemaType": "AVRO"}
+    with registry._changed:  # asked for together, as the records of one poll are
+        assert [registry.ask(schema_id) for schema_id in (7, 8, 9)] == [None] * 3
+    assert passing(clock, registry, 9) == RegisteredSchema("AVRO", ORDER)
+    assert passing(clock, registry, 8) == NoSuchSchema("Schema not found")
+    assert registry.ask(7) is None
+
+
+def test_what_cannot_be_had_of_a_reference_says_nothing_of_the_schema(
+    server: Server, registry: ConfluentRegistry, clock: Clock
+) -> None:
+    place = {"name": "Place", "subject": "place-value", "version": 1}
+    server.told["/schemas/ids/7"] = 200, {"schema": ORDER, "schemaType": "AVRO", "references": [place]}
+    assert answer(registry, 7, lambda: "refers to one that cannot be had" in registry.trouble) is None
+    clock.now += 600
+    version = {"subject": "place-value", "version": 1, "id": 3, "schema": PLACE, "schemaType": "AVRO"}
+    server.told["/subjects/place-value/versions/1"] = 200, version
+    assert passing(clock, registry, 7) == RegisteredSchema("AVRO", ORDER, (("Place", PLACE),))
+
+
+def test_a_login_in_the_url_is_not_told(clock: Clock) -> None:
+    server = Server()
+    server.end()
+    url = f"http://user:secret@127.0.0.1:{server.server_port}"
+    registry = ConfluentRegistry({"url": url}, clock)
+    assert answer(registry, 7, lambda: bool(registry.trouble)) is None
+    assert f"http://127.0.0.1:{server.server_port}" in registry.trouble
+    assert "secret" not in registry.trouble
+    registry.close()

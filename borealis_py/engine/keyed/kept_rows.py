@@ -21,6 +21,7 @@ from borealis_py.engine.duck import Statement
 from borealis_py.engine.operators import Partial
 from borealis_py.engine.rows import buckets_of, row_sizes, runs_of
 from borealis_py.query.names import STIME
+from borealis_py.types.arrow import stored
 
 HASH = "__hash"
 """The first column of a block: the hash of the row's key."""
@@ -242,13 +243,16 @@ def sizes(blocks: Sequence[Partial], found: Found, columns: Sequence[str]) -> np
 
 
 def sizes_at(batch: pa.RecordBatch, rows: np.ndarray) -> np.ndarray:
-    """The same of some rows of a batch, whose texts are not copied for it."""
-    texts = [field.name for field in batch.schema if pa.types.is_string(field.type)]
+    """The same of some rows of a batch, of which no texts and bytes are copied for it: they may be too many."""
+    columns = {field.name: stored(batch.column(field.name)) for field in batch.schema}
+    texts = [
+        name for name, column in columns.items() if pa.types.is_string(column.type) or pa.types.is_binary(column.type)
+    ]
     total = np.zeros(len(rows), dtype=np.int64)
     if len(texts) < batch.num_columns:
         total += row_sizes(batch.drop_columns(texts).take(pa.array(rows)))
     for name in texts:
-        column = batch.column(name)
+        column = columns[name]
         offsets = np.frombuffer(column.buffers()[1], dtype=np.int32)[column.offset :]
         there = np.asarray(column.is_valid())[rows]  # others may leave bytes under a null, which count for nothing
         total += np.where(there, offsets[rows + 1] - offsets[rows], 0)

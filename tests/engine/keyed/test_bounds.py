@@ -115,12 +115,16 @@ def test_buckets_that_need_too_much_memory_together_run_in_smaller_groups_with_t
     on.close()
 
 
-@given(st.lists(st.tuples(st.integers(0, 30), st.booleans()), min_size=1, max_size=10))
-def test_bytes_under_a_null_count_for_nothing(texts: list[tuple[int, bool]]) -> None:
+KINDS = pa.string(), pa.binary(), pa.json_()
+
+
+@given(st.lists(st.tuples(st.integers(0, 30), st.booleans()), min_size=1, max_size=10), st.sampled_from(KINDS))
+def test_bytes_under_a_null_count_for_nothing(texts: list[tuple[int, bool]], kind: pa.DataType) -> None:
     offsets = np.cumsum([0, *(length for length, _ in texts)], dtype=np.int32)
     valid = np.packbits([there for _, there in texts], bitorder="little")
     buffers = [pa.py_buffer(valid.tobytes()), pa.py_buffer(offsets.tobytes()), pa.py_buffer(b"x" * int(offsets[-1]))]
-    column = pa.Array.from_buffers(pa.string(), len(texts), buffers)
+    column = pa.Array.from_buffers(pa.binary() if pa.types.is_binary(kind) else pa.string(), len(texts), buffers)
+    column = pa.ExtensionArray.from_storage(kind, column) if kind == pa.json_() else column
     batch = pa.RecordBatch.from_arrays([column, pa.array(range(len(texts)))], names=["t", "n"])
     every = np.arange(len(texts))
     assert (
@@ -148,3 +152,11 @@ def test_dead_letters_of_frames_and_filters_have_one_form() -> None:
 def test_lag_of_nothing_is_an_error_of_the_query() -> None:
     with pytest.raises(QueryError, match="lag"):
         kernel(lambda s: s.over("k", last=3, within="1s").map(k="k", b="lag()"))
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=str)
+def test_values_that_are_too_many_to_be_copied_are_counted(kind: pa.DataType) -> None:
+    large = pa.array(["x" * 900_000], pa.binary() if pa.types.is_binary(kind) else pa.string())
+    column = pa.ExtensionArray.from_storage(kind, large) if kind == pa.json_() else large
+    batch = pa.RecordBatch.from_arrays([column, pa.array([1])], names=["t", "n"])
+    assert sizes_at(batch, np.zeros(5_000, dtype=np.int64)).tolist() == [900_008] * 5_000  # of 4.5 GB
