@@ -93,7 +93,7 @@ class EndsWatch:
             answer = {}
         self._patience_us = GIVE_UP_US
         ends = {feed: answer.get(feed) for feed in self._asked if feed not in stopped}
-        self._give_up(now, (feed for feed, end in ends.items() if end is None))
+        self._give_up(self._asked_at, (feed for feed, end in ends.items() if end is None))
         return {feed: _Way(end, self._reader.position(feed), now) for feed, end in ends.items() if end is not None}
 
     def _read(self, now: int, feed: Feed, way: _Way) -> bool:
@@ -105,10 +105,11 @@ class EndsWatch:
         elif self._reader.more and way.full < FULL_POLLS:
             way.since, way.full = now, way.full + 1
         elif now - way.since >= GIVE_UP_US:
-            self._give_up(now, [feed])
+            self._give_up(way.since, [feed])
             return True
         return False
 
-    def _give_up(self, now: int, feeds: Iterable[Feed]) -> None:
+    def _give_up(self, since: int, feeds: Iterable[Feed]) -> None:
+        """They are cut off. `since`: nothing is known of them after that: the asker may have been away until now."""
         for feed in feeds:
-            self._cut_off[feed] = self._reader.position(feed), now
+            self._cut_off[feed] = self._reader.position(feed), since

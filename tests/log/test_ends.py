@@ -69,6 +69,21 @@ def test_a_feed_that_is_cut_off_is_waited_for_once(scene: Scene) -> None:
     assert scene.answer_takes() >= GIVE_UP_US, "it may be back, with nothing new to say"
 
 
+def test_what_was_cut_off_while_the_asker_was_away_is_asked_again_when_it_is_back(scene: Scene) -> None:
+    scene.log.cut("a", {"far"})
+    scene.watch.ask(scene.scheduler.now_us, [NEAR, FAR])
+    scene.scheduler.run_until(scene.scheduler.now_us + 2 * GIVE_UP_US)
+    scene.log.heal("a")
+    scene.write(FAR)
+    scene.scheduler.run_until(scene.scheduler.now_us + CUT_OFF_US)
+    assert scene.watch.read_to(scene.scheduler.now_us) is not None, "the answer of before"
+    scene.watch.ask(scene.scheduler.now_us, [NEAR, FAR])
+    scene.scheduler.run_until(scene.scheduler.now_us + 20 * MS)
+    assert scene.watch.read_to(scene.scheduler.now_us) is None, "its record was not polled yet"
+    assert scene.reader.poll()
+    assert scene.watch.read_to(scene.scheduler.now_us) is not None
+
+
 def test_a_feed_of_which_something_is_read_is_waited_for_again(scene: Scene) -> None:
     scene.log.cut("a", {"far"})
     scene.answer_takes()

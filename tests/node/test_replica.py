@@ -57,6 +57,7 @@ from tests.support.simulated_publisher import SimPublisher
 
 BUCKETS = Buckets(100_000)
 FIRST = 17_000_000
+OTHER = "0123456789abcdef"
 KERNEL = ToyKernel(BUCKETS.width_us, 1)
 SOURCE, UP, ROWS = topics.source("app", "s"), Feed(topics.replica("app", "up", 0)), topics.corrected("app", "q")
 
@@ -198,7 +199,7 @@ def test_a_difference_is_written_into_the_settings_and_stops_publishing_for_good
     replica = world.start()
     world.run(replica, 0.5)
     first = replica.manager.f_s
-    beat = heartbeat(1, digests=(Digest(FIRST, first + 50, "other"),))
+    beat = heartbeat(1, digests=(Digest(FIRST, first + 50, OTHER),))
     assert world.publisher.send({"v": 3}, world.scheduler.now_us)
     world.up_says(StableRange(1, FIRST, first + 50))
     world.run(replica, 1.0)
@@ -208,7 +209,7 @@ def test_a_difference_is_written_into_the_settings_and_stops_publishing_for_good
     setting = decode(told.value or b"", DisagreementSetting)
     found = setting.found
     assert found is not None
-    assert (setting.app_uid, found.node, found.replica, found.peer, found.peer_digest) == ("a1", "q", 0, 1, "other")
+    assert (setting.app_uid, found.node, found.replica, found.peer, found.peer_digest) == ("a1", "q", 0, 1, OTHER)
     assert world.status.diverged.startswith("replicas 0 and 1 emitted different rows for stable bucket")
     assert not world.status.publishing
     successor = world.start()
@@ -224,8 +225,8 @@ def test_a_difference_is_written_into_the_settings_and_stops_publishing_for_good
 
 def test_heartbeats_with_digests_that_no_replica_tells_are_ignored(world: World) -> None:
     replica = world.start()
-    many = tuple(Digest(n, n + 1, "x") for n in range(FIRST, FIRST + TOLD_MAX + 1))
-    for digests in (many, (Digest(5, 5, "x"),), (Digest(-1, 5, "x"),)):
+    many = tuple(Digest(n, n + 1, OTHER) for n in range(FIRST, FIRST + TOLD_MAX + 1))
+    for digests in (many, (Digest(5, 5, OTHER),), (Digest(-1, 5, OTHER),), (Digest(5, 6, OTHER * 1_000),)):
         beat = encode(heartbeat(1, digests=digests))
         world.log.broker.append(NewRecord(world.spec.control_feed, beat, beat_key("q", 1)))
     with capture_logs() as lines:

@@ -74,6 +74,8 @@ def test_a_seed_run_for_a_given_time_lives_that_long() -> None:
         pytest.param(99003397, Edits(keep=(0, 1, 2, 3, 4, 7, 8), replicas=1), None, id="acks"),
         # a replica was paused for longer than nothing was looked at: its pause counted as over when last looked at
         pytest.param(98006377, Edits(keep=(0, 1, 2, 3, 4, 5, 6, 7, 8, 11, 14)), None, id="pause"),
+        # what a replica learned of a cut before it was paused counted as news when it went on
+        pytest.param(99617957, Edits(keep=(1, 3, 4, 5), replicas=2), None, id="old cut"),
         # the only source came back with 9 s of buckets, three a turn: the bound gave a second for all of them
         pytest.param(99603279, Edits(keep=(0, 4), replicas=1, heal_s=11.3), None, id="backlog of buckets"),
         # what came while a source was cut off was in one bucket, 2.4 s of work: nothing in the bound was for that
