@@ -89,7 +89,9 @@ def _decimal(kind: str, scale: int | None) -> Callable[[object], object]:
 
 
 def _decimals(scale: int, arrow: pa.DataType) -> Callable[[Sequence[Any]], pa.Array]:
-    told, limit = pa.decimal128(PRECISION_MAX, scale), 10**PRECISION_MAX
+    told = pa.decimal128(PRECISION_MAX, scale)
+    # Arrow's cast to more digits after the point does not notice all numbers that it makes too large for 128 bits.
+    limit = 10 ** min(PRECISION_MAX, arrow.precision - arrow.scale + scale)
 
     def column(values: Sequence[Any]) -> pa.Array:
         numbers = [0 if value is None else int.from_bytes(value, signed=True) for value in values]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import json
 from datetime import UTC, date, datetime
-from decimal import Decimal
+from decimal import Context, Decimal
 from typing import Any
 
 import pytest
@@ -133,6 +133,23 @@ def test_anything_else_is_a_dead_letter_that_names_the_column(kind: str, avro: A
     assert reason in found
 
 
+@pytest.mark.parametrize(
+    ("kind", "scale", "number"),
+    [
+        ("decimal(38,10)", 0, 35 * 10**27),
+        ("decimal(38,2)", 0, 35 * 10**36),
+        ("decimal(38,18)", 8, 35 * 10**27 + 123),
+        ("decimal(12,2)", 0, 10**10),
+        ("decimal(38,10)", 2, -(10**30)),
+    ],
+)
+def test_a_decimal_too_large_for_its_column_is_no_other_number(kind: str, scale: int, number: int) -> None:
+    avro = logical("bytes", "decimal", precision=38, scale=scale)
+    reason = one(kind, avro, Decimal(number).scaleb(-scale, Context(prec=40)))
+    assert isinstance(reason, str)
+    assert "digits before the point" in reason
+
+
 def test_fields_that_no_column_names_are_ignored_and_columns_that_no_field_has_are_null() -> None:
     schema = record(a="long", more={"type": "array", "items": "string"})
     form = AvroFormat({"z": "timestamp", "a": "int64", "j": "json"}, schema)
@@ -233,11 +250,14 @@ def alone(fit: Fit, value: object) -> object:
 @given(
     st.sampled_from([
         ("decimal(6,2)", AvroType("bytes", "decimal", 2)), ("decimal(38,3)", AvroType("bytes", "decimal", 2)),
+        ("decimal(38,18)", AvroType("bytes", "decimal", 2)), ("decimal(12,2)", AvroType("bytes", "decimal", 4)),
         ("decimal(38,0)", AvroType("bytes", "decimal", 0)), ("timestamp", AvroType("long", "timestamp-millis")),
         ("timestamp", AvroType("long", "timestamp-nanos")), ("date", AvroType("int", "date")),
         ("int64", AvroType("long")), ("double", AvroType("long")),
     ]),
-    st.lists(st.sampled_from([2**63, 999, 10**40]).flatmap(lambda n: st.integers(-n, n - 1)) | st.none(), max_size=4),
+    st.lists(
+        st.sampled_from([2**63, 999, 10**38, 10**40]).flatmap(lambda n: st.integers(-n, n - 1)) | st.none(), max_size=4
+    ),
 )  # fmt: skip
 def test_a_column_made_at_once_has_the_values_that_each_has_alone(
     field: tuple[str, AvroType], numbers: list[int | None]
