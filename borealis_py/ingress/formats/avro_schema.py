@@ -15,6 +15,8 @@ from borealis_py.types.values import JSON_LEVELS_MAX, nesting
 
 NODES_MAX = 10_000
 """Types in a schema, each counted as often as it is used."""
+SCALE_MAX = 1_000
+"""Digits after the point of a decimal: far more than any column has, and few enough to compute with exactly."""
 PRIMITIVES = ("null", "boolean", "int", "long", "float", "double", "bytes", "string")
 
 
@@ -107,6 +109,8 @@ def _branches(schema: Any, named: Mapping[str, Any]) -> Iterable[AvroType]:
     elif schema["type"] != "null":
         logical, scale = schema.get("logicalType", ""), schema.get("scale", 0)
         whole = isinstance(scale, int) and not isinstance(scale, bool)
+        if whole and logical == "decimal" and abs(scale) > SCALE_MAX:
+            raise UnusableSchema(f"it has a decimal with {scale} digits after the point, more than {SCALE_MAX}")
         yield AvroType(schema["type"], logical if isinstance(logical, str) and whole else "", scale if whole else 0)
 
 

@@ -17,7 +17,7 @@ from borealis_py.types.spelling import parse_type
 from borealis_py.types.values import JSON_LEVELS_MAX, Misfit, Rules
 
 INT64_MAX = 2**63 - 1
-GIVES_UP = (Misfit, ValueError, TypeError, KeyError, OverflowError, pa.ArrowException)
+GIVES_UP = (Misfit, ValueError, TypeError, KeyError, ArithmeticError, pa.ArrowException)
 """What `together` raises when a column must be looked at value by value."""
 
 

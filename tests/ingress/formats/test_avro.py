@@ -180,6 +180,12 @@ def test_a_schema_may_refer_to_others_by_name() -> None:
     assert said(found) == [{"n": 1, "at": '{"city":"Rome"}'}]
 
 
+def test_a_value_that_no_decimal_can_be_made_of_is_a_dead_letter() -> None:
+    fit, bad = avro_fit("decimal(12,2)", (AvroType("bytes", "decimal", 5_000_000),)), dict[int, str]()
+    assert fit.each([b"\x05"], bad, "a").to_pylist() == [None]
+    assert bad[0].startswith("column 'a': ")
+
+
 def chain(levels: int, fields: int = 1) -> list[Any]:
     """Records of which each has the one before it, so many times."""
     first = {"type": "record", "name": "T0", "fields": []}
@@ -204,6 +210,8 @@ def chain(levels: int, fields: int = 1) -> list[Any]:
         (record(a={"type": "array", "items": {"type": "fixed", "name": "F", "size": 0}}), "whose items take no bytes"),
         (record(**{f"t{i}": one for i, one in enumerate(chain(200))}), "nested more than 99 levels deep"),
         (record(**{f"t{i}": one for i, one in enumerate(chain(40, 2))}), "more than 10000 types"),
+        (record(a=logical("bytes", "decimal", precision=10**7, scale=5_000_000)), "with 5000000 digits after"),
+        (record(a=["null", logical("bytes", "decimal", precision=10**7, scale=1_001)]), "a decimal with 1001 digits"),
         ("[" * 200 + "]" * 200, "nested more than 99 levels deep"),
     ],
 )  # fmt: skip
