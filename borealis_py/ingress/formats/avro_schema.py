@@ -66,7 +66,7 @@ def _parse(text: str, named: dict[str, Any], plain: dict[str, Any]) -> tuple[Any
     from fastavro import parse_schema  # an extra: loaded by those who need it
 
     if nesting(text.encode()) > JSON_LEVELS_MAX:
-        raise UnusableSchema(f"it is nested more than {JSON_LEVELS_MAX} levels deep")
+        raise _too_deep()
     try:
         schema = json.loads(text)
         return (
@@ -77,6 +77,10 @@ def _parse(text: str, named: dict[str, Any], plain: dict[str, Any]) -> tuple[Any
         raise UnusableSchema("it is nested too deeply") from None
     except Exception as exc:  # whatever is wrong with a schema that others wrote
         raise UnusableSchema(f"it is no Avro schema: {type(exc).__name__}: {exc}") from None
+
+
+def _too_deep() -> UnusableSchema:
+    return UnusableSchema(f"it is nested more than {JSON_LEVELS_MAX} levels deep")
 
 
 def _without_logical(schema: Any) -> Any:
@@ -123,31 +127,33 @@ class _Bounds:
 
     def check(self, schema: Any) -> None:
         """Raises UnusableSchema."""
-        self._of(schema)
+        self._of(schema, 1)
 
-    def _of(self, schema: Any) -> tuple[int, int, bool]:
-        """(levels, types, takes no bytes)"""
+    def _of(self, schema: Any, depth: int) -> tuple[int, int, bool]:
+        """(levels, types, takes no bytes) of what is so deep in the schema."""
+        if depth > JSON_LEVELS_MAX:  # before what is in it: schemas that are chained by name are as deep as they like
+            raise _too_deep()
         if isinstance(schema, str):
-            return (1, 1, schema == "null") if schema in PRIMITIVES else self._by_name(schema)
+            return (1, 1, schema == "null") if schema in PRIMITIVES else self._by_name(schema, depth)
         if isinstance(schema, list):
-            return self._over([self._of(one)[:2] for one in schema], empty=False)
+            return self._over([self._of(one, depth + 1)[:2] for one in schema], empty=False)
         kind = schema["type"]
         if isinstance(kind, dict | list):
-            return self._of(kind)
+            return self._of(kind, depth + 1)
         if kind in ("record", "error"):
-            return self._by_name(schema["name"])
+            return self._by_name(schema["name"], depth)
         if kind == "array":
-            levels, types, empty = self._of(schema["items"])
+            levels, types, empty = self._of(schema["items"], depth + 1)
             if empty:
                 raise UnusableSchema(
                     "it has an array whose items take no bytes: a record could claim any number of them"
                 )
             return self._over([(levels, types)], empty=False)
         if kind == "map":
-            return self._over([self._of(schema["values"])[:2]], empty=False)
+            return self._over([self._of(schema["values"], depth + 1)[:2]], empty=False)
         return 1, 1, kind == "null" or (kind == "fixed" and schema.get("size") == 0)
 
-    def _by_name(self, name: str) -> tuple[int, int, bool]:
+    def _by_name(self, name: str, depth: int) -> tuple[int, int, bool]:
         if name in self._known:
             found = self._known[name]
             if found is None:
@@ -157,7 +163,7 @@ class _Bounds:
         if schema["type"] not in ("record", "error"):
             return 1, 1, schema["type"] == "fixed" and schema.get("size") == 0
         self._known[name] = None
-        fields = [self._of(field["type"]) for field in schema["fields"]]
+        fields = [self._of(field["type"], depth + 1) for field in schema["fields"]]
         found = self._over([one[:2] for one in fields], empty=all(one[2] for one in fields))
         self._known[name] = found
         return found
@@ -166,7 +172,7 @@ class _Bounds:
         levels = 1 + max((one[0] for one in inner), default=0)
         types = 1 + sum(one[1] for one in inner)
         if levels > JSON_LEVELS_MAX:
-            raise UnusableSchema(f"it is nested more than {JSON_LEVELS_MAX} levels deep")
+            raise _too_deep()
         if types > NODES_MAX:
             raise UnusableSchema(f"it has more than {NODES_MAX} types in it")
         return levels, types, empty

@@ -23,7 +23,7 @@ MAGIC = 0
 class RegisteredFormat:
     """Args:
     kind: of schema that the topic's are; others make their records dead letters.
-    form: reads values, with their first `HEAD` bytes, by a schema of this kind. Raises ValueError: none can be read.
+    form: reads values, with their first `HEAD` bytes, by a schema of this kind. Raises if none can be read by it.
     """
 
     tombstone = NO_ROW
@@ -92,8 +92,10 @@ class RegisteredFormat:
         else:
             try:
                 self._forms[head] = self._form(answer)
-            except ValueError as exc:
-                self._forms[head] = f"schema {number}: no record can be read by it: {exc}"
+            except (ImportError, MemoryError):
+                raise  # this process is at fault: others can read the record
+            except Exception as exc:  # whatever is wrong with a schema that others wrote
+                self._forms[head] = f"schema {number}: no record can be read by it: {str(exc) or type(exc).__name__}"
         return True
 
 

@@ -220,6 +220,12 @@ def test_a_schema_that_could_do_harm_is_refused(schema: str, reason: str) -> Non
         AvroFormat({"a": "string"}, schema)
 
 
+def test_a_chain_of_schemas_is_refused_however_long_it_is() -> None:
+    inner = record(**{f"t{i}": one for i, one in enumerate(chain(700))}).replace('"R"', '"Inner"')
+    with pytest.raises(UnusableSchema, match="nested more than 99 levels deep"):
+        AvroFormat({"a": "string"}, record(a="T699"), [inner])
+
+
 SCHEMA = record(
     n=["null", "long"], s="string", x="double", m=MONEY, t=logical("long", "timestamp-micros"), u=["long", "string"]
 )

@@ -98,6 +98,25 @@ def test_what_the_registry_has_said_of_an_id_is_not_asked_again() -> None:
     assert sorted(registry.asked) == [7, 9, 10]
 
 
+@pytest.mark.parametrize("trouble", [RecursionError("too deep"), ArithmeticError(), AttributeError("x")])
+def test_whatever_a_schema_raises_its_records_are_dead_letters(trouble: Exception) -> None:
+    def by(schema: RegisteredSchema) -> AvroFormat:
+        raise trouble
+
+    form = RegisteredFormat(COLUMNS, ToldRegistry(SCHEMAS), "AVRO", by)
+    assert form.ready([old(1)]) == 1
+    ((_, why),) = form.rows([old(1)]).bad
+    assert why == f"schema 7: no record can be read by it: {str(trouble) or 'ArithmeticError'}"
+
+
+def test_a_package_that_is_not_installed_makes_no_dead_letters() -> None:
+    def by(schema: RegisteredSchema) -> AvroFormat:
+        raise ImportError("fastavro")
+
+    with pytest.raises(ImportError):
+        RegisteredFormat(COLUMNS, ToldRegistry(SCHEMAS), "AVRO", by).ready([old(1)])
+
+
 def test_an_id_that_was_unknown_may_be_known_later() -> None:
     registry = ToldRegistry(complete=True)
     form = form_of(registry)
