@@ -18,6 +18,8 @@ HEAD = 5
 """Bytes before a record."""
 MAGIC = 0
 """The first of them."""
+ID_MAX = 2**31 - 1
+"""No registry has a schema beyond this one. Asked for one, it answers as to a mistake of ours, so values would wait."""
 
 
 class RegisteredFormat:
@@ -82,6 +84,9 @@ class RegisteredFormat:
     def _learn(self, head: bytes) -> bool:
         """Whether it is known what the registry says of this id."""
         number = id_of(head)
+        if number > ID_MAX:
+            self._unknown[head] = f"schema {number}: no registry has it: ids end at {ID_MAX}"
+            return True
         answer = self._registry.ask(number)
         if answer is None:
             return False

@@ -117,6 +117,18 @@ def test_a_package_that_is_not_installed_makes_no_dead_letters() -> None:
         RegisteredFormat(COLUMNS, ToldRegistry(SCHEMAS), "AVRO", by).ready([old(1)])
 
 
+def test_a_registry_is_not_asked_for_an_id_that_none_has() -> None:
+    registry = ToldRegistry(SCHEMAS)
+    form = form_of(registry)
+    values = [framed(2**31, b""), old(1), framed(2**32 - 1, b"")]
+    assert form.ready(values) == 3
+    assert registry.asked == [7]
+    assert form.rows(values).bad == [
+        (0, "schema 2147483648: no registry has it: ids end at 2147483647"),
+        (2, "schema 4294967295: no registry has it: ids end at 2147483647"),
+    ]
+
+
 def test_an_id_that_was_unknown_may_be_known_later() -> None:
     registry = ToldRegistry(complete=True)
     form = form_of(registry)
