@@ -114,6 +114,8 @@ NEW_YEAR = {"t": {"seconds": 1_767_225_600, "nanos": 123_456_789}}
         ("y", "string", {"y": b"x"}, "column 'y': expected a string, got bytes"),
         ("x", "decimal(9,2)", {"x": 0.5}, "column 'x': a value of type float is no decimal"),
         ("t", "timestamp", {"t": {"seconds": 2**60}}, "column 't': 1152921504606846976000000 is before the year 1"),
+        ("x", "double", {"x": float("nan")}, "column 'x': nan is not finite"),
+        ("x", "double", {"x": float("-inf")}, "column 'x': -inf is not finite"),
         ("t", "json", {"t": {"seconds": 2**60}}, "it cannot be written as JSON"),
         ("many", "int64", {"many": [1]}, "column 'many': expected an integer, got an array"),
     ],
