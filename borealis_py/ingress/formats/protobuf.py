@@ -229,7 +229,7 @@ def _values(field: Any, as_json: bool) -> Values:
     """Takes a field's values out of messages; null where it may be missing, and is."""
     name, kind = field.name, field.message_type.full_name if field.message_type is not None else ""
     if field.is_repeated or (as_json and kind):
-        return lambda messages: [_json(message, name) for message in messages]
+        return lambda messages: [_json(message, field) for message in messages]
     if kind == TIMESTAMP:
         return lambda messages: [_micros(getattr(m, name)) if m.HasField(name) else None for m in messages]
     if kind in WRAPPERS:
@@ -248,8 +248,21 @@ def _micros(moment: Any) -> int:
     return micros
 
 
-def _json(message: Any, name: str) -> Any:
+def _json(message: Any, field: Any) -> Any:
     """A field as Protobuf's JSON has it; None: it is missing or empty."""
     from google.protobuf.json_format import MessageToDict
 
-    return MessageToDict(message, preserving_proto_field_name=True).get(name)
+    alone, name = type(message)(), field.name  # the other fields may be ones that JSON cannot have
+    if field.is_repeated:
+        getattr(alone, name).MergeFrom(getattr(message, name))
+    elif message.HasField(name):
+        getattr(alone, name).SetInParent()
+        getattr(alone, name).MergeFrom(getattr(message, name))
+    return _sorted(MessageToDict(alone, preserving_proto_field_name=True).get(name))
+
+
+def _sorted(value: Any) -> Any:
+    """With its objects in the order of their keys: Protobuf's maps have another order in each process."""
+    if isinstance(value, dict):
+        return {key: _sorted(value[key]) for key in sorted(value)}
+    return [_sorted(one) for one in value] if isinstance(value, list) else value

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import json
 from collections.abc import Callable
 from datetime import datetime
 from decimal import Decimal
@@ -14,7 +15,7 @@ from hypothesis import strategies as st
 
 pytest.importorskip("google.protobuf", reason="protobuf is not installed: pip install 'borealis-py[protobuf]'")
 
-from google.protobuf import descriptor_pb2, descriptor_pool, message_factory, timestamp_pb2, wrappers_pb2
+from google.protobuf import descriptor_pb2, descriptor_pool, message_factory, struct_pb2, timestamp_pb2, wrappers_pb2
 
 from borealis_py.ingress.formats.avro_schema import UnusableSchema
 from borealis_py.ingress.formats.base import FormatRows
@@ -107,6 +108,10 @@ NEW_YEAR = {"t": {"seconds": 1_767_225_600, "nanos": 123_456_789}}
         ("maybe", "int64", {"maybe": 0}, 0),
         ("p", "json", {"p": {"city": "Rome"}}, '{"city":"Rome"}'),
         ("p", "json", {}, None),
+        ("p", "json", {"p": {}}, "{}"),
+        ("many", "json", {}, None),
+        ("many", "json", {"many": [1], "t": {"seconds": 2**60}}, "[1]"),
+        ("p", "json", {"p": {"city": "Rome"}, "t": {"seconds": 2**60}}, '{"city":"Rome"}'),
         ("many", "json", {"many": [1, 2]}, "[1,2]"),
         ("no_such_field", "string", {"id": 1}, None),
         ("u", "int64", {"u": 2**63}, "column 'u': 9223372036854775808 is beyond an int64"),
@@ -172,6 +177,31 @@ def test_a_file_may_import_others() -> None:
         [b"\0\x0a" + bytes([len(inner)]) + inner]
     )
     assert said(found) == [{"at": '{"city":"Rome"}'}]
+
+
+def test_maps_and_structs_have_one_order_in_every_process() -> None:
+    made = descriptor_pb2.FileDescriptorProto(name="maps.proto", package="maps", syntax="proto3")
+    made.dependency.append("google/protobuf/struct.proto")
+    message = made.message_type.add(name="Maps")
+    entry = message.nested_type.add(name="CountsEntry")
+    entry.options.map_entry = True
+    entry.field.add(name="key", number=1, type=FIELD.TYPE_STRING, label=FIELD.LABEL_OPTIONAL)
+    entry.field.add(name="value", number=2, type=FIELD.TYPE_INT32, label=FIELD.LABEL_OPTIONAL)
+    message.field.add(name="counts", number=1, type=FIELD.TYPE_MESSAGE, label=FIELD.LABEL_REPEATED,
+                      type_name=".maps.Maps.CountsEntry")  # fmt: skip
+    message.field.add(name="any", number=2, type=FIELD.TYPE_MESSAGE, label=FIELD.LABEL_OPTIONAL,
+                      type_name=".google.protobuf.Struct")  # fmt: skip
+    pool = descriptor_pool.DescriptorPool()
+    pool.AddSerializedFile(struct_pb2.DESCRIPTOR.serialized_pb)
+    pool.AddSerializedFile(made.SerializeToString())
+    sent = message_factory.GetMessageClass(pool.FindMessageTypeByName("maps.Maps"))()
+    for key in "hbjcaidgfe":
+        sent.counts[key] = 1
+    sent.any["inner"] = dict.fromkeys("hbjcaidgfe", True)
+    text = base64.b64encode(made.SerializeToString()).decode()
+    (row,) = said(ProtobufFormat({"counts": "json", "any": "json"}, text).rows([b"\0" + sent.SerializeToString()]))
+    assert list(json.loads(row["counts"])) == list("abcdefghij")
+    assert list(json.loads(row["any"])["inner"]) == list("abcdefghij")
 
 
 @pytest.mark.parametrize(
