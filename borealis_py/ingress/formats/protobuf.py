@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import base64
-import binascii
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from operator import attrgetter
 from typing import Any
@@ -12,9 +10,10 @@ import pyarrow as pa
 
 from borealis_py.engine.rows import segment_schema
 from borealis_py.ingress.formats.avro_fits import avro_fit
-from borealis_py.ingress.formats.avro_schema import AvroType, UnusableSchema
+from borealis_py.ingress.formats.avro_schema import AvroType
 from borealis_py.ingress.formats.base import FormatRows, ImmediateFormat, together
 from borealis_py.ingress.formats.fits import fitted, placed
+from borealis_py.ingress.formats.protobuf_files import file_of
 from borealis_py.types.spelling import parse_type
 
 TIMESTAMP = "google.protobuf.Timestamp"
@@ -25,7 +24,6 @@ WRAPPERS = frozenset(
 """Messages with one field, `value`, that may be null."""
 PATH_MAX = 100
 """How deeply the message may be declared within others."""
-_MAIN = "borealis/main.proto"
 Values = Callable[[Sequence[Any]], list[Any]]
 """Takes a field's value out of each message."""
 
@@ -46,7 +44,7 @@ class ProtobufFormat(ImmediateFormat):
     ) -> None:
         self.schema: pa.Schema = segment_schema(columns).remove(len(columns))
         self._columns, self._skip = dict(columns), skip
-        self._file = _file_of(text, references)
+        self._file = file_of(text, references)
         self._readers: dict[tuple[int, ...], _MessageReader | str] = {}
 
     def rows(self, values: Sequence[bytes]) -> FormatRows:
@@ -161,40 +159,6 @@ def _zigzag(value: bytes, at: int) -> tuple[int, int] | None:
     return None
 
 
-def _file_of(text: str, references: Iterable[tuple[str, str]]) -> Any:
-    """The descriptor of the file, with all that it imports."""
-    from google.protobuf import (
-        any_pb2,
-        descriptor_pb2,
-        descriptor_pool,
-        duration_pb2,
-        empty_pb2,
-        field_mask_pb2,
-        struct_pb2,
-        timestamp_pb2,
-        wrappers_pb2,
-    )
-
-    known = {one.DESCRIPTOR.name: one.DESCRIPTOR for one in (any_pb2, descriptor_pb2, duration_pb2, empty_pb2,
-             field_mask_pb2, struct_pb2, timestamp_pb2, wrappers_pb2)}  # fmt: skip
-    pool, there = descriptor_pool.DescriptorPool(), set[str]()
-    try:
-        for name, one in (*references, (_MAIN, text)):
-            file = descriptor_pb2.FileDescriptorProto.FromString(base64.b64decode(one, validate=True))
-            file.name = name
-            for imported in file.dependency:
-                if imported in known and imported not in there:
-                    pool.AddSerializedFile(known[imported].serialized_pb)
-                    there.add(imported)
-            pool.AddSerializedFile(file.SerializeToString())
-            there.add(name)
-        return pool.FindFileByName(_MAIN)
-    except (binascii.Error, UnicodeError) as exc:
-        raise UnusableSchema(f"the registry gives no descriptor of it: {exc}") from None
-    except Exception as exc:  # whatever is wrong with a descriptor that others wrote
-        raise UnusableSchema(f"it is no descriptor: {type(exc).__name__}: {exc}") from None
-
-
 def _message(file: Any, path: Sequence[int]) -> Any:
     """The message at this index; None: there is none."""
     inner, found = list(file.message_types_by_name.values()), None
@@ -258,7 +222,8 @@ def _json(message: Any, field: Any) -> Any:
     elif message.HasField(name):
         getattr(alone, name).SetInParent()
         getattr(alone, name).MergeFrom(getattr(message, name))
-    return _sorted(MessageToDict(alone, preserving_proto_field_name=True).get(name))
+    pool = field.file.pool  # not the process's: what an Any may hold does not depend on what else is loaded
+    return _sorted(MessageToDict(alone, preserving_proto_field_name=True, descriptor_pool=pool).get(name))
 
 
 def _sorted(value: Any) -> Any:
