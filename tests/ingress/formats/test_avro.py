@@ -229,6 +229,40 @@ def test_a_chain_of_schemas_is_refused_however_long_it_is() -> None:
         AvroFormat({"a": "string"}, record(a="T699"), [inner])
 
 
+def item(*types: Any) -> dict[str, Any]:
+    return {"type": "record", "name": "I", "fields": [{"name": f"i{i}", "type": one} for i, one in enumerate(types)]}
+
+
+@pytest.mark.parametrize(("kind", "inner"), [("array", "items"), ("map", "values")])
+@pytest.mark.parametrize(
+    "hollow",
+    [
+        item("int", *["null"] * 17),
+        item("int", {**item(*["null"] * 16), "name": "J"}),
+        item("int", ["null", {**item(*["null"] * 17), "name": "J"}]),
+        item("int", {"type": "fixed", "name": "F", "size": 0}, *["F"] * 16),
+    ],
+)
+def test_items_of_many_fields_that_take_no_bytes_are_refused(kind: str, inner: str, hollow: Any) -> None:
+    with pytest.raises(UnusableSchema, match="more than 16 fields that take no bytes"):
+        AvroFormat({"a": "json"}, record(a=["null", {"type": kind, inner: hollow}]))
+
+
+def test_fields_that_take_no_bytes_are_no_harm_where_they_are_few_or_paid_for() -> None:
+    usual = item(*[["null", "long"]] * 40, *["null"] * 16)
+    schema = record(a={"type": "array", "items": usual}, **{f"n{i}": "null" for i in range(40)})
+    empty = {f"i{i}": None for i in range(56)}
+    form = AvroFormat({"a": "json"}, schema)
+    (row,) = said(form.rows([encoded(schema, {"a": [empty], **{f"n{i}": None for i in range(40)}})]))
+    assert isinstance(row, dict)
+    assert json.loads(row["a"]) == [empty]
+
+
+def test_a_field_that_may_be_nothing_at_all_makes_dead_letters() -> None:
+    ((at, why),) = AvroFormat({"a": "string"}, record(a=[])).rows([b"\0"]).bad
+    assert (at, why.partition(":")[0]) == (0, "not Avro by its schema")
+
+
 SCHEMA = record(
     n=["null", "long"], s="string", x="double", m=MONEY, t=logical("long", "timestamp-micros"), u=["long", "string"]
 )
