@@ -68,7 +68,7 @@ class AvroFormat(ImmediateFormat):
         except EOFError:
             return "not Avro by its schema: the record ends too early"
         except Exception as exc:  # fastavro raises what happens: IndexError, UnicodeDecodeError, KeyError, ...
-            return f"not Avro by its schema: {exc or type(exc).__name__}"
+            return f"not Avro by its schema: {str(exc) or type(exc).__name__}"
 
     def _nothing(self, count: int) -> tuple[pa.RecordBatch, None, dict[int, str]]:
         """Rows of no column, when the schema has none of them."""

@@ -40,7 +40,8 @@ def avro_fit(kind: str, branches: Sequence[AvroType]) -> Fit:
     if word in _PLAIN:
         kinds, one = _PLAIN[word]
         fits = all(branch.kind in kinds for branch in branches)
-        return Fit(kind, one, (lambda values: pa.array(values, arrow)) if fits else None)
+        together = _doubles if word == "double" else lambda values: pa.array(values, arrow)
+        return Fit(kind, one, together if fits else None)
     only = branches[0] if len(branches) == 1 else None
     if word == "decimal":
         scale = _only(branch.scale for branch in branches if branch.logical == "decimal")
@@ -60,6 +61,13 @@ def avro_fit(kind: str, branches: Sequence[AvroType]) -> Fit:
     rule = rules(parse_type(kind))
     assert rule is not None
     return Fit(kind, lambda value: by_rules(rule, value))
+
+
+def _doubles(values: Sequence[Any]) -> pa.Array:
+    made = pa.array(values, pa.float64())
+    if not np.isfinite(np.asarray(made.fill_null(0.0))).all():
+        raise Misfit("not finite")
+    return made
 
 
 def _alike(branches: Sequence[AvroType]) -> bool:
@@ -89,7 +97,9 @@ def _decimal(kind: str, scale: int | None) -> Callable[[object], object]:
 
 
 def _decimals(scale: int, arrow: pa.DataType) -> Callable[[Sequence[Any]], pa.Array]:
-    told, limit = pa.decimal128(PRECISION_MAX, scale), 10**PRECISION_MAX
+    told = pa.decimal128(PRECISION_MAX, scale)
+    # Arrow's cast to more digits after the point does not notice all numbers that it makes too large for 128 bits.
+    limit = 10 ** min(PRECISION_MAX, arrow.precision - arrow.scale + scale)
 
     def column(values: Sequence[Any]) -> pa.Array:
         numbers = [0 if value is None else int.from_bytes(value, signed=True) for value in values]

@@ -9,12 +9,16 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from borealis_py.types.values import JSON_LEVELS_MAX, nesting
 
 NODES_MAX = 10_000
 """Types in a schema, each counted as often as it is used."""
+EMPTY_MAX = 16
+"""Fields that take no bytes, within an item of an array or a value of a map: a small record would be a large object."""
+SCALE_MAX = 1_000
+"""Digits after the point of a decimal: far more than any column has, and few enough to compute with exactly."""
 PRIMITIVES = ("null", "boolean", "int", "long", "float", "double", "bytes", "string")
 
 
@@ -64,7 +68,7 @@ def _parse(text: str, named: dict[str, Any], plain: dict[str, Any]) -> tuple[Any
     from fastavro import parse_schema  # an extra: loaded by those who need it
 
     if nesting(text.encode()) > JSON_LEVELS_MAX:
-        raise UnusableSchema(f"it is nested more than {JSON_LEVELS_MAX} levels deep")
+        raise _too_deep()
     try:
         schema = json.loads(text)
         return (
@@ -75,6 +79,10 @@ def _parse(text: str, named: dict[str, Any], plain: dict[str, Any]) -> tuple[Any
         raise UnusableSchema("it is nested too deeply") from None
     except Exception as exc:  # whatever is wrong with a schema that others wrote
         raise UnusableSchema(f"it is no Avro schema: {type(exc).__name__}: {exc}") from None
+
+
+def _too_deep() -> UnusableSchema:
+    return UnusableSchema(f"it is nested more than {JSON_LEVELS_MAX} levels deep")
 
 
 def _without_logical(schema: Any) -> Any:
@@ -107,43 +115,59 @@ def _branches(schema: Any, named: Mapping[str, Any]) -> Iterable[AvroType]:
     elif schema["type"] != "null":
         logical, scale = schema.get("logicalType", ""), schema.get("scale", 0)
         whole = isinstance(scale, int) and not isinstance(scale, bool)
+        if whole and logical == "decimal" and abs(scale) > SCALE_MAX:
+            raise UnusableSchema(f"it has a decimal with {scale} digits after the point, more than {SCALE_MAX}")
         yield AvroType(schema["type"], logical if isinstance(logical, str) and whole else "", scale if whole else 0)
 
 
+class _Cost(NamedTuple):
+    """What a type may cost its reader."""
+
+    levels: int = 1
+    types: int = 1
+    empty: bool = False
+    """A value of it takes no bytes."""
+    nothings: int = 0
+    """How many of the values within one take no bytes."""
+
+
 class _Bounds:
-    """Finds what a type may cost its reader: how deep it is, how many types are in it, whether it may take no bytes."""
+    """Finds what a type may cost its reader."""
 
     def __init__(self, named: Mapping[str, Any]) -> None:
         self._named = named
-        self._known: dict[str, tuple[int, int, bool] | None] = {}
+        self._known: dict[str, _Cost | None] = {}
 
     def check(self, schema: Any) -> None:
         """Raises UnusableSchema."""
-        self._of(schema)
+        self._of(schema, 1)
 
-    def _of(self, schema: Any) -> tuple[int, int, bool]:
-        """(levels, types, takes no bytes)"""
+    def _of(self, schema: Any, depth: int) -> _Cost:
+        """Of what is so deep in the schema."""
+        if depth > JSON_LEVELS_MAX:  # before what is in it: schemas that are chained by name are as deep as they like
+            raise _too_deep()
         if isinstance(schema, str):
-            return (1, 1, schema == "null") if schema in PRIMITIVES else self._by_name(schema)
+            return _leaf(schema == "null") if schema in PRIMITIVES else self._by_name(schema, depth)
         if isinstance(schema, list):
-            return self._over([self._of(one)[:2] for one in schema], empty=False)
+            inner = [self._of(one, depth + 1) for one in schema]
+            return _around(inner, nothings=max([0, *(one.nothings - 1 for one in inner)]))  # a byte says which
         kind = schema["type"]
         if isinstance(kind, dict | list):
-            return self._of(kind)
+            return self._of(kind, depth + 1)
         if kind in ("record", "error"):
-            return self._by_name(schema["name"])
+            return self._by_name(schema["name"], depth)
         if kind == "array":
-            levels, types, empty = self._of(schema["items"])
-            if empty:
+            item = self._of(schema["items"], depth + 1)
+            if item.empty:
                 raise UnusableSchema(
                     "it has an array whose items take no bytes: a record could claim any number of them"
                 )
-            return self._over([(levels, types)], empty=False)
+            return _many(item)
         if kind == "map":
-            return self._over([self._of(schema["values"])[:2]], empty=False)
-        return 1, 1, kind == "null" or (kind == "fixed" and schema.get("size") == 0)
+            return _many(self._of(schema["values"], depth + 1))
+        return _leaf(kind == "null" or (kind == "fixed" and schema.get("size") == 0))
 
-    def _by_name(self, name: str) -> tuple[int, int, bool]:
+    def _by_name(self, name: str, depth: int) -> _Cost:
         if name in self._known:
             found = self._known[name]
             if found is None:
@@ -151,18 +175,34 @@ class _Bounds:
             return found
         schema = self._named[name]
         if schema["type"] not in ("record", "error"):
-            return 1, 1, schema["type"] == "fixed" and schema.get("size") == 0
+            return _leaf(schema["type"] == "fixed" and schema.get("size") == 0)
         self._known[name] = None
-        fields = [self._of(field["type"]) for field in schema["fields"]]
-        found = self._over([one[:2] for one in fields], empty=all(one[2] for one in fields))
+        fields = [self._of(field["type"], depth + 1) for field in schema["fields"]]
+        empty = all(one.empty for one in fields)
+        found = _around(fields, empty, sum(one.nothings for one in fields) + empty)
         self._known[name] = found
         return found
 
-    def _over(self, inner: list[tuple[int, int]], empty: bool) -> tuple[int, int, bool]:
-        levels = 1 + max((one[0] for one in inner), default=0)
-        types = 1 + sum(one[1] for one in inner)
-        if levels > JSON_LEVELS_MAX:
-            raise UnusableSchema(f"it is nested more than {JSON_LEVELS_MAX} levels deep")
-        if types > NODES_MAX:
-            raise UnusableSchema(f"it has more than {NODES_MAX} types in it")
-        return levels, types, empty
+
+def _leaf(empty: bool) -> _Cost:
+    return _Cost(empty=empty, nothings=int(empty))
+
+
+def _many(one: _Cost) -> _Cost:
+    """An array or a map of these."""
+    if one.nothings > EMPTY_MAX:
+        raise UnusableSchema(
+            f"it has an array or a map with more than {EMPTY_MAX} fields that take no bytes in each item: a small "
+            "record could be a large object"
+        )
+    return _around([one])
+
+
+def _around(inner: list[_Cost], empty: bool = False, nothings: int = 0) -> _Cost:
+    levels = 1 + max((one.levels for one in inner), default=0)
+    types = 1 + sum(one.types for one in inner)
+    if levels > JSON_LEVELS_MAX:
+        raise _too_deep()
+    if types > NODES_MAX:
+        raise UnusableSchema(f"it has more than {NODES_MAX} types in it")
+    return _Cost(levels, types, empty, nothings)

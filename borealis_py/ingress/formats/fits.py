@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from itertools import compress
+from math import isfinite
 
 import numpy as np
 import pyarrow as pa
@@ -17,7 +18,7 @@ from borealis_py.types.spelling import parse_type
 from borealis_py.types.values import JSON_LEVELS_MAX, Misfit, Rules
 
 INT64_MAX = 2**63 - 1
-GIVES_UP = (Misfit, ValueError, TypeError, KeyError, OverflowError, pa.ArrowException)
+GIVES_UP = (Misfit, ValueError, TypeError, KeyError, ArithmeticError, pa.ArrowException)
 """What `together` raises when a column must be looked at value by value."""
 
 
@@ -102,9 +103,11 @@ def whole(value: object) -> int:
 
 
 def number(value: object) -> float:
-    """A double; an integer is one, too. Raises Misfit."""
+    """A double, neither NaN nor infinite; an integer is one, too. Raises Misfit."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise Misfit(f"expected a number, got {named(value)}")
+    if isinstance(value, float) and not isfinite(value):
+        raise Misfit(f"{value} is not finite")
     return float(value)
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import base64
-import binascii
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from operator import attrgetter
 from typing import Any
@@ -12,9 +10,10 @@ import pyarrow as pa
 
 from borealis_py.engine.rows import segment_schema
 from borealis_py.ingress.formats.avro_fits import avro_fit
-from borealis_py.ingress.formats.avro_schema import AvroType, UnusableSchema
+from borealis_py.ingress.formats.avro_schema import AvroType
 from borealis_py.ingress.formats.base import FormatRows, ImmediateFormat, together
 from borealis_py.ingress.formats.fits import fitted, placed
+from borealis_py.ingress.formats.protobuf_files import file_of
 from borealis_py.types.spelling import parse_type
 
 TIMESTAMP = "google.protobuf.Timestamp"
@@ -25,7 +24,6 @@ WRAPPERS = frozenset(
 """Messages with one field, `value`, that may be null."""
 PATH_MAX = 100
 """How deeply the message may be declared within others."""
-_MAIN = "borealis/main.proto"
 Values = Callable[[Sequence[Any]], list[Any]]
 """Takes a field's value out of each message."""
 
@@ -46,7 +44,7 @@ class ProtobufFormat(ImmediateFormat):
     ) -> None:
         self.schema: pa.Schema = segment_schema(columns).remove(len(columns))
         self._columns, self._skip = dict(columns), skip
-        self._file = _file_of(text, references)
+        self._file = file_of(text, references)
         self._readers: dict[tuple[int, ...], _MessageReader | str] = {}
 
     def rows(self, values: Sequence[bytes]) -> FormatRows:
@@ -161,40 +159,6 @@ def _zigzag(value: bytes, at: int) -> tuple[int, int] | None:
     return None
 
 
-def _file_of(text: str, references: Iterable[tuple[str, str]]) -> Any:
-    """The descriptor of the file, with all that it imports."""
-    from google.protobuf import (
-        any_pb2,
-        descriptor_pb2,
-        descriptor_pool,
-        duration_pb2,
-        empty_pb2,
-        field_mask_pb2,
-        struct_pb2,
-        timestamp_pb2,
-        wrappers_pb2,
-    )
-
-    known = {one.DESCRIPTOR.name: one.DESCRIPTOR for one in (any_pb2, descriptor_pb2, duration_pb2, empty_pb2,
-             field_mask_pb2, struct_pb2, timestamp_pb2, wrappers_pb2)}  # fmt: skip
-    pool, there = descriptor_pool.DescriptorPool(), set[str]()
-    try:
-        for name, one in (*references, (_MAIN, text)):
-            file = descriptor_pb2.FileDescriptorProto.FromString(base64.b64decode(one, validate=True))
-            file.name = name
-            for imported in file.dependency:
-                if imported in known and imported not in there:
-                    pool.AddSerializedFile(known[imported].serialized_pb)
-                    there.add(imported)
-            pool.AddSerializedFile(file.SerializeToString())
-            there.add(name)
-        return pool.FindFileByName(_MAIN)
-    except (binascii.Error, UnicodeError) as exc:
-        raise UnusableSchema(f"the registry gives no descriptor of it: {exc}") from None
-    except Exception as exc:  # whatever is wrong with a descriptor that others wrote
-        raise UnusableSchema(f"it is no descriptor: {type(exc).__name__}: {exc}") from None
-
-
 def _message(file: Any, path: Sequence[int]) -> Any:
     """The message at this index; None: there is none."""
     inner, found = list(file.message_types_by_name.values()), None
@@ -229,7 +193,7 @@ def _values(field: Any, as_json: bool) -> Values:
     """Takes a field's values out of messages; null where it may be missing, and is."""
     name, kind = field.name, field.message_type.full_name if field.message_type is not None else ""
     if field.is_repeated or (as_json and kind):
-        return lambda messages: [_json(message, name) for message in messages]
+        return lambda messages: [_json(message, field) for message in messages]
     if kind == TIMESTAMP:
         return lambda messages: [_micros(getattr(m, name)) if m.HasField(name) else None for m in messages]
     if kind in WRAPPERS:
@@ -248,8 +212,22 @@ def _micros(moment: Any) -> int:
     return micros
 
 
-def _json(message: Any, name: str) -> Any:
+def _json(message: Any, field: Any) -> Any:
     """A field as Protobuf's JSON has it; None: it is missing or empty."""
     from google.protobuf.json_format import MessageToDict
 
-    return MessageToDict(message, preserving_proto_field_name=True).get(name)
+    alone, name = type(message)(), field.name  # the other fields may be ones that JSON cannot have
+    if field.is_repeated:
+        getattr(alone, name).MergeFrom(getattr(message, name))
+    elif message.HasField(name):
+        getattr(alone, name).SetInParent()
+        getattr(alone, name).MergeFrom(getattr(message, name))
+    pool = field.file.pool  # not the process's: what an Any may hold does not depend on what else is loaded
+    return _sorted(MessageToDict(alone, preserving_proto_field_name=True, descriptor_pool=pool).get(name))
+
+
+def _sorted(value: Any) -> Any:
+    """With its objects in the order of their keys: Protobuf's maps have another order in each process."""
+    if isinstance(value, dict):
+        return {key: _sorted(value[key]) for key in sorted(value)}
+    return [_sorted(one) for one in value] if isinstance(value, list) else value

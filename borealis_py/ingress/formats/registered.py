@@ -18,12 +18,14 @@ HEAD = 5
 """Bytes before a record."""
 MAGIC = 0
 """The first of them."""
+ID_MAX = 2**31 - 1
+"""No registry has a schema beyond this one. Asked for one, it answers as to a mistake of ours, so values would wait."""
 
 
 class RegisteredFormat:
     """Args:
     kind: of schema that the topic's are; others make their records dead letters.
-    form: reads values, with their first `HEAD` bytes, by a schema of this kind. Raises ValueError: none can be read.
+    form: reads values, with their first `HEAD` bytes, by a schema of this kind. Raises if none can be read by it.
     """
 
     tombstone = NO_ROW
@@ -82,6 +84,9 @@ class RegisteredFormat:
     def _learn(self, head: bytes) -> bool:
         """Whether it is known what the registry says of this id."""
         number = id_of(head)
+        if number > ID_MAX:
+            self._unknown[head] = f"schema {number}: no registry has it: ids end at {ID_MAX}"
+            return True
         answer = self._registry.ask(number)
         if answer is None:
             return False
@@ -92,8 +97,10 @@ class RegisteredFormat:
         else:
             try:
                 self._forms[head] = self._form(answer)
-            except ValueError as exc:
-                self._forms[head] = f"schema {number}: no record can be read by it: {exc}"
+            except (ImportError, MemoryError):
+                raise  # this process is at fault: others can read the record
+            except Exception as exc:  # whatever is wrong with a schema that others wrote
+                self._forms[head] = f"schema {number}: no record can be read by it: {str(exc) or type(exc).__name__}"
         return True
 
 

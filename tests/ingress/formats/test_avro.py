@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import json
 from datetime import UTC, date, datetime
-from decimal import Decimal
+from decimal import Context, Decimal
 from typing import Any
 
 import pytest
@@ -124,6 +124,9 @@ def test_a_value_becomes_that_of_its_column(kind: str, avro: Any, value: Any, ro
         ("decimal(3,2)", MONEY, Decimal("10.00"), "more than 1 digits before the point"),
         ("json", {"type": "array", "items": "bytes"}, [b"x"], "cannot be written as JSON"),
         ("json", "double", float("nan"), "cannot be written as JSON"),
+        ("double", "double", float("nan"), "nan is not finite"),
+        ("double", ["null", "float"], float("inf"), "inf is not finite"),
+        ("double", ["double", "string"], float("-inf"), "-inf is not finite"),
     ],
 )
 def test_anything_else_is_a_dead_letter_that_names_the_column(kind: str, avro: Any, value: Any, reason: str) -> None:
@@ -131,6 +134,23 @@ def test_anything_else_is_a_dead_letter_that_names_the_column(kind: str, avro: A
     assert isinstance(found, str)
     assert found.startswith("column 'a': ")
     assert reason in found
+
+
+@pytest.mark.parametrize(
+    ("kind", "scale", "number"),
+    [
+        ("decimal(38,10)", 0, 35 * 10**27),
+        ("decimal(38,2)", 0, 35 * 10**36),
+        ("decimal(38,18)", 8, 35 * 10**27 + 123),
+        ("decimal(12,2)", 0, 10**10),
+        ("decimal(38,10)", 2, -(10**30)),
+    ],
+)
+def test_a_decimal_too_large_for_its_column_is_no_other_number(kind: str, scale: int, number: int) -> None:
+    avro = logical("bytes", "decimal", precision=38, scale=scale)
+    reason = one(kind, avro, Decimal(number).scaleb(-scale, Context(prec=40)))
+    assert isinstance(reason, str)
+    assert "digits before the point" in reason
 
 
 def test_fields_that_no_column_names_are_ignored_and_columns_that_no_field_has_are_null() -> None:
@@ -163,6 +183,12 @@ def test_a_schema_may_refer_to_others_by_name() -> None:
     assert said(found) == [{"n": 1, "at": '{"city":"Rome"}'}]
 
 
+def test_a_value_that_no_decimal_can_be_made_of_is_a_dead_letter() -> None:
+    fit, bad = avro_fit("decimal(12,2)", (AvroType("bytes", "decimal", 5_000_000),)), dict[int, str]()
+    assert fit.each([b"\x05"], bad, "a").to_pylist() == [None]
+    assert bad[0].startswith("column 'a': ")
+
+
 def chain(levels: int, fields: int = 1) -> list[Any]:
     """Records of which each has the one before it, so many times."""
     first = {"type": "record", "name": "T0", "fields": []}
@@ -187,12 +213,54 @@ def chain(levels: int, fields: int = 1) -> list[Any]:
         (record(a={"type": "array", "items": {"type": "fixed", "name": "F", "size": 0}}), "whose items take no bytes"),
         (record(**{f"t{i}": one for i, one in enumerate(chain(200))}), "nested more than 99 levels deep"),
         (record(**{f"t{i}": one for i, one in enumerate(chain(40, 2))}), "more than 10000 types"),
+        (record(a=logical("bytes", "decimal", precision=10**7, scale=5_000_000)), "with 5000000 digits after"),
+        (record(a=["null", logical("bytes", "decimal", precision=10**7, scale=1_001)]), "a decimal with 1001 digits"),
         ("[" * 200 + "]" * 200, "nested more than 99 levels deep"),
     ],
 )  # fmt: skip
 def test_a_schema_that_could_do_harm_is_refused(schema: str, reason: str) -> None:
     with pytest.raises(UnusableSchema, match=reason):
         AvroFormat({"a": "string"}, schema)
+
+
+def test_a_chain_of_schemas_is_refused_however_long_it_is() -> None:
+    inner = record(**{f"t{i}": one for i, one in enumerate(chain(700))}).replace('"R"', '"Inner"')
+    with pytest.raises(UnusableSchema, match="nested more than 99 levels deep"):
+        AvroFormat({"a": "string"}, record(a="T699"), [inner])
+
+
+def item(*types: Any) -> dict[str, Any]:
+    return {"type": "record", "name": "I", "fields": [{"name": f"i{i}", "type": one} for i, one in enumerate(types)]}
+
+
+@pytest.mark.parametrize(("kind", "inner"), [("array", "items"), ("map", "values")])
+@pytest.mark.parametrize(
+    "hollow",
+    [
+        item("int", *["null"] * 17),
+        item("int", {**item(*["null"] * 16), "name": "J"}),
+        item("int", ["null", {**item(*["null"] * 17), "name": "J"}]),
+        item("int", {"type": "fixed", "name": "F", "size": 0}, *["F"] * 16),
+    ],
+)
+def test_items_of_many_fields_that_take_no_bytes_are_refused(kind: str, inner: str, hollow: Any) -> None:
+    with pytest.raises(UnusableSchema, match="more than 16 fields that take no bytes"):
+        AvroFormat({"a": "json"}, record(a=["null", {"type": kind, inner: hollow}]))
+
+
+def test_fields_that_take_no_bytes_are_no_harm_where_they_are_few_or_paid_for() -> None:
+    usual = item(*[["null", "long"]] * 40, *["null"] * 16)
+    schema = record(a={"type": "array", "items": usual}, **{f"n{i}": "null" for i in range(40)})
+    empty = {f"i{i}": None for i in range(56)}
+    form = AvroFormat({"a": "json"}, schema)
+    (row,) = said(form.rows([encoded(schema, {"a": [empty], **{f"n{i}": None for i in range(40)}})]))
+    assert isinstance(row, dict)
+    assert json.loads(row["a"]) == [empty]
+
+
+def test_a_field_that_may_be_nothing_at_all_makes_dead_letters() -> None:
+    ((at, why),) = AvroFormat({"a": "string"}, record(a=[])).rows([b"\0"]).bad
+    assert (at, why.partition(":")[0]) == (0, "not Avro by its schema")
 
 
 SCHEMA = record(
@@ -203,7 +271,7 @@ VALUES = st.fixed_dictionaries(
     {
         "n": st.none() | st.integers(-(2**63), 2**63 - 1),
         "s": st.text(max_size=4),
-        "x": st.floats(allow_nan=False),
+        "x": st.floats(),
         "m": st.integers(-(10**8), 10**8).map(lambda n: Decimal(n) / 100),
         "t": st.integers(-(2**63), 2**63 - 1),
         "u": st.integers(0, 9) | st.text(max_size=2),
@@ -233,11 +301,14 @@ def alone(fit: Fit, value: object) -> object:
 @given(
     st.sampled_from([
         ("decimal(6,2)", AvroType("bytes", "decimal", 2)), ("decimal(38,3)", AvroType("bytes", "decimal", 2)),
+        ("decimal(38,18)", AvroType("bytes", "decimal", 2)), ("decimal(12,2)", AvroType("bytes", "decimal", 4)),
         ("decimal(38,0)", AvroType("bytes", "decimal", 0)), ("timestamp", AvroType("long", "timestamp-millis")),
         ("timestamp", AvroType("long", "timestamp-nanos")), ("date", AvroType("int", "date")),
         ("int64", AvroType("long")), ("double", AvroType("long")),
     ]),
-    st.lists(st.sampled_from([2**63, 999, 10**40]).flatmap(lambda n: st.integers(-n, n - 1)) | st.none(), max_size=4),
+    st.lists(
+        st.sampled_from([2**63, 999, 10**38, 10**40]).flatmap(lambda n: st.integers(-n, n - 1)) | st.none(), max_size=4
+    ),
 )  # fmt: skip
 def test_a_column_made_at_once_has_the_values_that_each_has_alone(
     field: tuple[str, AvroType], numbers: list[int | None]

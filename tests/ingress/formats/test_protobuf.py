@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import json
 from collections.abc import Callable
 from datetime import datetime
 from decimal import Decimal
@@ -14,7 +15,15 @@ from hypothesis import strategies as st
 
 pytest.importorskip("google.protobuf", reason="protobuf is not installed: pip install 'borealis-py[protobuf]'")
 
-from google.protobuf import descriptor_pb2, descriptor_pool, message_factory, timestamp_pb2, wrappers_pb2
+from google.protobuf import (
+    any_pb2,
+    descriptor_pb2,
+    descriptor_pool,
+    message_factory,
+    struct_pb2,
+    timestamp_pb2,
+    wrappers_pb2,
+)
 
 from borealis_py.ingress.formats.avro_schema import UnusableSchema
 from borealis_py.ingress.formats.base import FormatRows
@@ -107,6 +116,10 @@ NEW_YEAR = {"t": {"seconds": 1_767_225_600, "nanos": 123_456_789}}
         ("maybe", "int64", {"maybe": 0}, 0),
         ("p", "json", {"p": {"city": "Rome"}}, '{"city":"Rome"}'),
         ("p", "json", {}, None),
+        ("p", "json", {"p": {}}, "{}"),
+        ("many", "json", {}, None),
+        ("many", "json", {"many": [1], "t": {"seconds": 2**60}}, "[1]"),
+        ("p", "json", {"p": {"city": "Rome"}, "t": {"seconds": 2**60}}, '{"city":"Rome"}'),
         ("many", "json", {"many": [1, 2]}, "[1,2]"),
         ("no_such_field", "string", {"id": 1}, None),
         ("u", "int64", {"u": 2**63}, "column 'u': 9223372036854775808 is beyond an int64"),
@@ -114,6 +127,8 @@ NEW_YEAR = {"t": {"seconds": 1_767_225_600, "nanos": 123_456_789}}
         ("y", "string", {"y": b"x"}, "column 'y': expected a string, got bytes"),
         ("x", "decimal(9,2)", {"x": 0.5}, "column 'x': a value of type float is no decimal"),
         ("t", "timestamp", {"t": {"seconds": 2**60}}, "column 't': 1152921504606846976000000 is before the year 1"),
+        ("x", "double", {"x": float("nan")}, "column 'x': nan is not finite"),
+        ("x", "double", {"x": float("-inf")}, "column 'x': -inf is not finite"),
         ("t", "json", {"t": {"seconds": 2**60}}, "it cannot be written as JSON"),
         ("many", "int64", {"many": [1]}, "column 'many': expected an integer, got an array"),
     ],
@@ -170,6 +185,82 @@ def test_a_file_may_import_others() -> None:
         [b"\0\x0a" + bytes([len(inner)]) + inner]
     )
     assert said(found) == [{"at": '{"city":"Rome"}'}]
+
+
+def importing(path: str, type_name: str) -> str:
+    """The schema of a message with one field, `a`, of a type of the file at this path."""
+    made = descriptor_pb2.FileDescriptorProto(name="default", package="other", syntax="proto3", dependency=[path])
+    message = made.message_type.add(name="Sale")
+    message.field.add(name="a", number=1, type=FIELD.TYPE_MESSAGE, label=FIELD.LABEL_OPTIONAL, type_name=type_name)
+    return base64.b64encode(made.SerializeToString()).decode()
+
+
+@pytest.mark.parametrize(
+    ("path", "type_name"),
+    [
+        *((f"google/protobuf/{file}.proto", f".google.protobuf.{name}") for file, name in (
+            ("any", "Any"), ("api", "Api"), ("duration", "Duration"), ("field_mask", "FieldMask"), ("type", "Type"),
+            ("source_context", "SourceContext"),
+        )),
+        ("google/type/money.proto", ".google.type.Money"),
+        ("google/type/datetime.proto", ".google.type.DateTime"),
+        ("confluent/types/decimal.proto", ".confluent.type.Decimal"),
+    ],
+)  # fmt: skip
+def test_files_that_producers_do_not_register_may_be_imported(path: str, type_name: str) -> None:
+    if "protobuf" not in path:
+        pytest.importorskip("google.type" if "google" in path else "confluent_kafka.schema_registry.confluent")
+    assert said(ProtobufFormat({"a": "json"}, importing(path, type_name)).rows([b"\0"])) == [{"a": None}]
+
+
+@pytest.mark.parametrize("path", ["google/type/no_such.proto", "google/type/../money.proto", "confluent/os.proto"])
+def test_a_missing_import_is_named(path: str) -> None:
+    with pytest.raises(UnusableSchema, match=path):
+        ProtobufFormat({"a": "json"}, importing(path, ".x.Y"))
+
+
+@pytest.mark.parametrize(
+    ("type_name", "inner", "expected"),
+    [
+        ("shop.Place", Place(city="Rome").SerializeToString(), {"city": "Rome"}),
+        ("google.protobuf.Duration", b"\x08\x03", {"value": "3s"}),
+    ],
+)
+def test_what_an_any_may_hold_does_not_depend_on_what_the_process_has_loaded(
+    type_name: str, inner: bytes, expected: dict[str, str]
+) -> None:
+    any_ = any_pb2.Any(type_url=f"type.googleapis.com/{type_name}", value=inner).SerializeToString()
+    text = importing("google/protobuf/any.proto", ".google.protobuf.Any")
+    made = descriptor_pb2.FileDescriptorProto.FromString(base64.b64decode(text))
+    made.dependency.append("shop.proto")
+    form = ProtobufFormat({"a": "json"}, base64.b64encode(made.SerializeToString()).decode(), [("shop.proto", TEXT)])
+    (row,) = said(form.rows([b"\0\x0a" + bytes([len(any_)]) + any_]))
+    assert json.loads(row["a"]) == {"@type": f"type.googleapis.com/{type_name}", **expected}
+
+
+def test_maps_and_structs_have_one_order_in_every_process() -> None:
+    made = descriptor_pb2.FileDescriptorProto(name="maps.proto", package="maps", syntax="proto3")
+    made.dependency.append("google/protobuf/struct.proto")
+    message = made.message_type.add(name="Maps")
+    entry = message.nested_type.add(name="CountsEntry")
+    entry.options.map_entry = True
+    entry.field.add(name="key", number=1, type=FIELD.TYPE_STRING, label=FIELD.LABEL_OPTIONAL)
+    entry.field.add(name="value", number=2, type=FIELD.TYPE_INT32, label=FIELD.LABEL_OPTIONAL)
+    message.field.add(name="counts", number=1, type=FIELD.TYPE_MESSAGE, label=FIELD.LABEL_REPEATED,
+                      type_name=".maps.Maps.CountsEntry")  # fmt: skip
+    message.field.add(name="any", number=2, type=FIELD.TYPE_MESSAGE, label=FIELD.LABEL_OPTIONAL,
+                      type_name=".google.protobuf.Struct")  # fmt: skip
+    pool = descriptor_pool.DescriptorPool()
+    pool.AddSerializedFile(struct_pb2.DESCRIPTOR.serialized_pb)
+    pool.AddSerializedFile(made.SerializeToString())
+    sent = message_factory.GetMessageClass(pool.FindMessageTypeByName("maps.Maps"))()
+    for key in "hbjcaidgfe":
+        sent.counts[key] = 1
+    sent.any["inner"] = dict.fromkeys("hbjcaidgfe", True)
+    text = base64.b64encode(made.SerializeToString()).decode()
+    (row,) = said(ProtobufFormat({"counts": "json", "any": "json"}, text).rows([b"\0" + sent.SerializeToString()]))
+    assert list(json.loads(row["counts"])) == list("abcdefghij")
+    assert list(json.loads(row["any"])["inner"]) == list("abcdefghij")
 
 
 @pytest.mark.parametrize(

@@ -98,6 +98,37 @@ def test_what_the_registry_has_said_of_an_id_is_not_asked_again() -> None:
     assert sorted(registry.asked) == [7, 9, 10]
 
 
+@pytest.mark.parametrize("trouble", [RecursionError("too deep"), ArithmeticError(), AttributeError("x")])
+def test_whatever_a_schema_raises_its_records_are_dead_letters(trouble: Exception) -> None:
+    def by(schema: RegisteredSchema) -> AvroFormat:
+        raise trouble
+
+    form = RegisteredFormat(COLUMNS, ToldRegistry(SCHEMAS), "AVRO", by)
+    assert form.ready([old(1)]) == 1
+    ((_, why),) = form.rows([old(1)]).bad
+    assert why == f"schema 7: no record can be read by it: {str(trouble) or 'ArithmeticError'}"
+
+
+def test_a_package_that_is_not_installed_makes_no_dead_letters() -> None:
+    def by(schema: RegisteredSchema) -> AvroFormat:
+        raise ImportError("fastavro")
+
+    with pytest.raises(ImportError):
+        RegisteredFormat(COLUMNS, ToldRegistry(SCHEMAS), "AVRO", by).ready([old(1)])
+
+
+def test_a_registry_is_not_asked_for_an_id_that_none_has() -> None:
+    registry = ToldRegistry(SCHEMAS)
+    form = form_of(registry)
+    values = [framed(2**31, b""), old(1), framed(2**32 - 1, b"")]
+    assert form.ready(values) == 3
+    assert registry.asked == [7]
+    assert form.rows(values).bad == [
+        (0, "schema 2147483648: no registry has it: ids end at 2147483647"),
+        (2, "schema 4294967295: no registry has it: ids end at 2147483647"),
+    ]
+
+
 def test_an_id_that_was_unknown_may_be_known_later() -> None:
     registry = ToldRegistry(complete=True)
     form = form_of(registry)
