@@ -15,8 +15,9 @@ from borealis_py.types.values import JSON_LEVELS_MAX, nesting
 
 NODES_MAX = 10_000
 """Types in a schema, each counted as often as it is used."""
-EMPTY_MAX = 16
-"""Fields that take no bytes, within an item of an array or a value of a map: a small record would be a large object."""
+VALUES_A_BYTE_MAX = 18
+"""Values that an item of an array or a value of a map may have for each of its bytes: a number, 16 that take no bytes
+and the record around them. With more, a small record would be a large object."""
 SCALE_MAX = 1_000
 """Digits after the point of a decimal: far more than any column has, and few enough to compute with exactly."""
 PRIMITIVES = ("null", "boolean", "int", "long", "float", "double", "bytes", "string")
@@ -127,8 +128,8 @@ class _Cost(NamedTuple):
     types: int = 1
     empty: bool = False
     """A value of it takes no bytes."""
-    nothings: int = 0
-    """How many of the values within one take no bytes."""
+    unpaid: int = 1 - VALUES_A_BYTE_MAX
+    """Values in one of it, itself among them, less those that its bytes allow; of all it may be, the most."""
 
 
 class _Bounds:
@@ -150,7 +151,8 @@ class _Bounds:
             return _leaf(schema == "null") if schema in PRIMITIVES else self._by_name(schema, depth)
         if isinstance(schema, list):
             inner = [self._of(one, depth + 1) for one in schema]
-            return _around(inner, nothings=max([0, *(one.nothings - 1 for one in inner)]))  # a byte says which
+            most = max([0, *(one.unpaid for one in inner)])
+            return _around(inner, unpaid=most - VALUES_A_BYTE_MAX)  # a byte says which
         kind = schema["type"]
         if isinstance(kind, dict | list):
             return self._of(kind, depth + 1)
@@ -164,7 +166,8 @@ class _Bounds:
                 )
             return _many(item)
         if kind == "map":
-            return _many(self._of(schema["values"], depth + 1))
+            one = self._of(schema["values"], depth + 1)
+            return _many(one._replace(unpaid=one.unpaid - VALUES_A_BYTE_MAX))  # its key takes a byte
         return _leaf(kind == "null" or (kind == "fixed" and schema.get("size") == 0))
 
     def _by_name(self, name: str, depth: int) -> _Cost:
@@ -179,30 +182,30 @@ class _Bounds:
         self._known[name] = None
         fields = [self._of(field["type"], depth + 1) for field in schema["fields"]]
         empty = all(one.empty for one in fields)
-        found = _around(fields, empty, sum(one.nothings for one in fields) + empty)
+        found = _around(fields, empty, 1 + sum(one.unpaid for one in fields))
         self._known[name] = found
         return found
 
 
 def _leaf(empty: bool) -> _Cost:
-    return _Cost(empty=empty, nothings=int(empty))
+    return _Cost(empty=True, unpaid=1) if empty else _Cost()
 
 
 def _many(one: _Cost) -> _Cost:
     """An array or a map of these."""
-    if one.nothings > EMPTY_MAX:
+    if one.unpaid > 0:
         raise UnusableSchema(
-            f"it has an array or a map with more than {EMPTY_MAX} fields that take no bytes in each item: a small "
-            "record could be a large object"
+            f"it has an array or a map whose items may have more than {VALUES_A_BYTE_MAX} values for each byte: a "
+            "small record could be a large object"
         )
-    return _around([one])
+    return _around([one], unpaid=1 - VALUES_A_BYTE_MAX)
 
 
-def _around(inner: list[_Cost], empty: bool = False, nothings: int = 0) -> _Cost:
+def _around(inner: list[_Cost], empty: bool = False, unpaid: int = 0) -> _Cost:
     levels = 1 + max((one.levels for one in inner), default=0)
     types = 1 + sum(one.types for one in inner)
     if levels > JSON_LEVELS_MAX:
         raise _too_deep()
     if types > NODES_MAX:
         raise UnusableSchema(f"it has more than {NODES_MAX} types in it")
-    return _Cost(levels, types, empty, nothings)
+    return _Cost(levels, types, empty, unpaid)
