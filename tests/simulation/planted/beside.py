@@ -175,7 +175,7 @@ BUGS = (
         "liveness",
         _any_key_will_do,
         ("bad_control", "crash", *SOURCES),
-        ("superseded", "exception", "stagger"),
+        ("superseded", "exception", "stagger", "diverged"),
         60,
         2,
     ),

@@ -75,7 +75,7 @@ BUGS = (
         "safety",
         _checkpoint_of_a_later_state,
         ("crash", "crash_loop"),
-        ("stable", "convergence"),
+        ("stable", "convergence", "diverged"),
         60,
     ),
     Bug("B30 who is replaced leaves", "liveness", _zombies_stay, ("zombie",), ("convergence",)),
