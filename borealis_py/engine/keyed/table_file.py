@@ -43,7 +43,7 @@ def rows_of(file: TableFile, schema: pa.Schema) -> pa.RecordBatch:
     columns = dict(file.columns)
     try:
         made = _READERS[file.format](content, columns, schema)
-    except (pa.ArrowException, Misfit, KeyError) as exc:
+    except (pa.ArrowException, Misfit, KeyError, OSError) as exc:  # of a corrupt file also OSError
         raise QueryError(f"{file.path}, read as {file.format}: {str(exc).splitlines()[0]}") from exc
     return pa.RecordBatch.from_arrays(list(made), schema=schema)
 
@@ -117,13 +117,40 @@ def _parquet(content: bytes, columns: Mapping[str, str], schema: pa.Schema) -> S
 def _cast(name: str, column: pa.Array, arrow: pa.DataType) -> pa.Array:
     if isinstance(column, pa.ExtensionArray):
         column = column.storage
+    if not _of_one_kind(column.type, arrow):
+        raise Misfit(f"column {name!r} is {column.type}, which is no {arrow}: another value could come of it")
     try:
         made = json_column(column.cast(pa.string()).to_pylist()) if arrow == pa.json_() else column.cast(arrow)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError, Misfit) as exc:
         raise Misfit(f"column {name!r}: {exc}") from exc
     for number, reason in sorted(misfits(made).items()):
         raise Misfit(f"row {number + 1}, column {name!r}: {reason}")
+    if pa.types.is_decimal(column.type) and not made.cast(column.type, safe=False).equals(column):
+        raise Misfit(f"column {name!r}: a value has more digits than {arrow} holds")  # Arrow's cast does not notice it
     return made
+
+
+_KINDS: Sequence[tuple[Callable[[pa.DataType], bool], Callable[[pa.DataType], bool]]] = (
+    (pa.types.is_integer, pa.types.is_integer),
+    (pa.types.is_floating, lambda kind: pa.types.is_floating(kind) or pa.types.is_integer(kind)),
+    (pa.types.is_decimal, lambda kind: pa.types.is_decimal(kind) or pa.types.is_integer(kind)),
+    (pa.types.is_boolean, pa.types.is_boolean),
+    (pa.types.is_timestamp, pa.types.is_timestamp),
+    (pa.types.is_date, pa.types.is_date),
+    (pa.types.is_binary, lambda kind: pa.types.is_binary(kind) or pa.types.is_large_binary(kind)),
+)
+"""Of a column's type, and of the types in a file that hold the same values."""
+
+
+def _of_one_kind(found: pa.DataType, wanted: pa.DataType) -> bool:
+    if pa.types.is_dictionary(found):
+        return _of_one_kind(found.value_type, wanted)
+    text = pa.types.is_string(found) or pa.types.is_large_string(found)
+    return (
+        pa.types.is_null(found)
+        or any(of(wanted) and same(found) for of, same in _KINDS)
+        or (text and (pa.types.is_string(wanted) or wanted == pa.json_()))
+    )
 
 
 def _whole(table: pa.Table, name: str) -> pa.Array:

@@ -201,3 +201,28 @@ def test_rows_of_a_test_find_what_a_file_has(tmp_path: Path) -> None:
 def test_a_table_of_a_file_that_makes_no_sense_is_refused(kwargs: dict[str, Any], said: str) -> None:
     with pytest.raises(QueryError, match=said):
         App("shop").table("prices", **{"key": "item", "schema": PRICES, **kwargs})
+
+
+@pytest.mark.parametrize(
+    ("column", "kind", "said"),
+    [
+        (pa.array([2.675]), "decimal(12,2)", "is double, which is no decimal128"),
+        (pa.array([1_700_000_000]), "timestamp", "is int64, which is no timestamp"),
+        (pa.array([35 * 10**36], pa.decimal128(38, 0)), "decimal(38,2)", "a value has more digits than decimal128"),
+        (pa.array(["1"]), "int64", "is string, which is no int64"),
+    ],
+)
+def test_columns_of_parquet_that_could_become_other_values_are_refused(
+    column: pa.Array, kind: str, said: str, tmp_path: Path
+) -> None:
+    parquet.write_table(pa.table({"v": column}), tmp_path / "table.parquet")
+    with pytest.raises(QueryError, match=said):
+        rows_of(file_of(tmp_path / "table.parquet", "parquet", {"v": kind}), schema_of({"v": kind}))
+
+
+def test_a_torn_file_of_parquet_is_refused(tmp_path: Path) -> None:
+    whole = written(tmp_path, "parquet").read_bytes()
+    middle = len(whole) // 3
+    (tmp_path / "torn.parquet").write_bytes(whole[:middle] + b"\xff" * 64 + whole[middle + 64 :])
+    with pytest.raises(QueryError, match="read as parquet"):
+        rows_of(file_of(tmp_path / "torn.parquet", "parquet"), schema_of(SCHEMA))
