@@ -6,6 +6,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from typing import Any
+from urllib.parse import urlsplit
 
 from borealis_py.log.base import LogError
 from borealis_py.log.schema_registry import NoSuchSchema, RegisteredSchema
@@ -157,9 +158,8 @@ class ConfluentRegistry:
 
 def _without_login(url: str) -> str:
     """A URL may hold a name and a password, which are nobody's business."""
-    scheme, found, rest = url.strip().partition("://")
-    host, slash, path = rest.partition("/")
-    return f"{scheme}{found}{host.rpartition('@')[2]}{slash}{path}"
+    parts = urlsplit(url.strip())
+    return parts._replace(netloc=parts.netloc.rpartition("@")[2]).geturl()
 
 
 def _client(properties: Mapping[str, str]) -> tuple[Any, type[Any]]:

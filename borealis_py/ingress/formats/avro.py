@@ -11,7 +11,7 @@ import pyarrow as pa
 from borealis_py.engine.rows import segment_schema
 from borealis_py.ingress.formats.avro_fits import avro_fit
 from borealis_py.ingress.formats.avro_schema import WriterSchema
-from borealis_py.ingress.formats.base import FormatRows, ImmediateFormat
+from borealis_py.ingress.formats.base import FormatRows, ImmediateFormat, decoded
 from borealis_py.ingress.formats.fits import fitted, placed
 
 
@@ -40,15 +40,7 @@ class AvroFormat(ImmediateFormat):
 
     def rows(self, values: Sequence[bytes]) -> FormatRows:
         """See `RecordFormat.rows`."""
-        bad: dict[int, str] = {}
-        at: Sequence[int] = range(len(values))
-        try:
-            records = list(map(self._record, values))
-        except Exception:  # one of them: which one, and why?
-            found = [self._or_reason(value) for value in values]
-            bad = {i: one for i, one in enumerate(found) if isinstance(one, str)}
-            at = [i for i in at if i not in bad]
-            records = [one for one in found if not isinstance(one, str)]
+        records, at, bad = decoded(self._record, _reason, values)
         columns = [[record[name] for record in records] for name in self._fields]
         rows, good, wrong = fitted(self._known, self._fits, columns) if self._fits else self._nothing(len(records))
         bad |= {at[i]: reason for i, reason in wrong.items()}
@@ -62,14 +54,6 @@ class AvroFormat(ImmediateFormat):
             raise ValueError(f"{len(value) - source.tell()} bytes are left after the record")
         return record
 
-    def _or_reason(self, value: bytes) -> dict[str, Any] | str:
-        try:
-            return self._record(value)
-        except EOFError:
-            return "not Avro by its schema: the record ends too early"
-        except Exception as exc:  # fastavro raises what happens: IndexError, UnicodeDecodeError, KeyError, ...
-            return f"not Avro by its schema: {str(exc) or type(exc).__name__}"
-
     def _nothing(self, count: int) -> tuple[pa.RecordBatch, None, dict[int, str]]:
         """Rows of no column, when the schema has none of them."""
         return pa.RecordBatch.from_arrays([pa.nulls(count)], names=[""]), None, {}
@@ -81,3 +65,9 @@ class AvroFormat(ImmediateFormat):
             for field in self.schema
         ]
         return pa.RecordBatch.from_arrays(arrays, schema=self.schema)
+
+
+def _reason(exc: Exception) -> str:
+    """Of what fastavro raises: IndexError, UnicodeDecodeError, KeyError, ..."""
+    why = "the record ends too early" if isinstance(exc, EOFError) else str(exc) or type(exc).__name__
+    return f"not Avro by its schema: {why}"

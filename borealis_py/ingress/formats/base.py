@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import NamedTuple, Protocol
+from collections.abc import Callable, Sequence
+from typing import NamedTuple, Protocol, TypeVar
 
 import numpy as np
 import pyarrow as pa
 
+T = TypeVar("T")
 NO_ROW = "no value: a tombstone is no row"
 
 
@@ -18,6 +19,23 @@ class FormatRows(NamedTuple):
     rows: pa.RecordBatch
     at: Sequence[int]
     bad: list[tuple[int, str]]
+
+
+def decoded(
+    decode: Callable[[bytes], T], reason: Callable[[Exception], str], values: Sequence[bytes]
+) -> tuple[list[T], Sequence[int], dict[int, str]]:
+    """The values that can be decoded, their positions, and by position why the others cannot (`reason`)."""
+    try:
+        return list(map(decode, values)), range(len(values)), {}
+    except Exception:  # one of them: which one, and why?
+        good: dict[int, T] = {}
+        bad: dict[int, str] = {}
+    for i, value in enumerate(values):
+        try:
+            good[i] = decode(value)
+        except Exception as exc:  # decoders of foreign bytes raise what happens
+            bad[i] = reason(exc)
+    return list(good.values()), list(good), bad
 
 
 def together(parts: Sequence[tuple[Sequence[int], FormatRows]], schema: pa.Schema) -> FormatRows:

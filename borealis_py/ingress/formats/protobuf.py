@@ -11,7 +11,7 @@ import pyarrow as pa
 from borealis_py.engine.rows import segment_schema
 from borealis_py.ingress.formats.avro_fits import avro_fit
 from borealis_py.ingress.formats.avro_schema import AvroType
-from borealis_py.ingress.formats.base import FormatRows, ImmediateFormat, together
+from borealis_py.ingress.formats.base import FormatRows, ImmediateFormat, decoded, together
 from borealis_py.ingress.formats.fits import fitted, placed
 from borealis_py.ingress.formats.protobuf_files import file_of
 from borealis_py.types.spelling import parse_type
@@ -93,15 +93,7 @@ class _MessageReader:
         self._known = pa.schema([schema.field(name) for name in own])
 
     def rows(self, values: Sequence[bytes]) -> FormatRows:
-        bad: dict[int, str] = {}
-        at: Sequence[int] = range(len(values))
-        try:
-            messages = list(map(self._parse, values))
-        except Exception:  # one of them: which one, and why?
-            found = [self._or_reason(value) for value in values]
-            bad = {i: one for i, one in enumerate(found) if isinstance(one, str)}
-            at = [i for i in at if i not in bad]
-            messages = [one for one in found if not isinstance(one, str)]
+        messages, at, bad = decoded(self._parse, _reason, values)
         try:
             columns = [take(messages) for take in self._values]
         except Exception:  # Protobuf's JSON refuses some messages
@@ -124,11 +116,10 @@ class _MessageReader:
         made = pa.RecordBatch.from_arrays(whole, schema=self._schema)
         return FormatRows(made, placed(at, good), sorted(bad.items()))
 
-    def _or_reason(self, value: bytes) -> Any:
-        try:
-            return self._parse(value)
-        except Exception as exc:  # protobuf raises DecodeError, and for text that is no UTF-8 others
-            return f"not Protobuf by its schema: {exc}"
+
+def _reason(exc: Exception) -> str:
+    """Of what Protobuf raises: DecodeError, and for text that is no UTF-8 others."""
+    return f"not Protobuf by its schema: {exc}"
 
 
 def _path(value: bytes, at: int) -> tuple[tuple[int, ...], int] | None:
