@@ -5,7 +5,7 @@ Killed ingresses are started again by the drill, as `borealis up`'s supervisor o
 
 from __future__ import annotations
 
-from tests.chaos.acks import acknowledged, speak
+from tests.chaos.acks import speak
 from tests.chaos.arena import Arena, Steps
 from tests.chaos.faults import INGRESSES, Fault
 from tests.drills import family
@@ -18,7 +18,7 @@ def producer_killed(it: Arena, fault: Fault) -> Steps:
     it.cluster.feeders[FOREIGN].kill()
     yield it.after(fault.s)
     yield it.broker_there
-    before = acknowledged(it)
+    before = it.cluster.acknowledged()
     it.cluster.foreign.produce()
     yield from _copied(it, before)
 
@@ -27,7 +27,7 @@ def producer_paused(it: Arena, fault: Fault) -> Steps:
     """SIGSTOP of the producer, SIGCONT: what it produces then is of then."""
     there = it.pause(family.tree(it.cluster.feeders[FOREIGN]))
     yield it.after(fault.s)
-    before = acknowledged(it)
+    before = it.cluster.acknowledged()
     it.resume(there)
     yield from _copied(it, before)
 
@@ -36,14 +36,14 @@ def producer_cut(it: Arena, fault: Fault) -> Steps:
     """Its link is cut: rows that it holds keep the times at which they were made, and none of them may be late."""
     it.links.cut(fault.on, fault.more)
     yield it.after(fault.s)
-    before = acknowledged(it)
+    before = it.cluster.acknowledged()
     it.links.heal(fault.on)
     yield from _copied(it, before)
 
 
 def ingress_killed(it: Arena, fault: Fault) -> Steps:
     """kill -9 of one; the other takes over if it was the owner, and it starts again as standby."""
-    before = acknowledged(it)
+    before = it.cluster.acknowledged()
     it.cluster.foreign.ingresses[_index(fault)].kill()
     yield it.after(fault.s)
     yield it.broker_there
@@ -53,7 +53,7 @@ def ingress_killed(it: Arena, fault: Fault) -> Steps:
 
 def ingress_killed_starting(it: Arena, fault: Fault) -> Steps:
     """kill -9 of one, and of the one that was started in its place, while that starts."""
-    before = acknowledged(it)
+    before = it.cluster.acknowledged()
     it.cluster.foreign.ingresses[_index(fault)].kill()
     yield it.broker_there
     it.cluster.foreign.copy(_index(fault))
@@ -69,7 +69,7 @@ def both_killed(it: Arena, fault: Fault) -> Steps:
         it.cluster.foreign.ingresses[index].kill()
     yield it.after(fault.s)
     yield it.broker_there
-    before = acknowledged(it)
+    before = it.cluster.acknowledged()
     for index in range(len(INGRESSES)):
         it.cluster.foreign.copy(index)
     yield from _copied(it, before)
@@ -77,7 +77,7 @@ def both_killed(it: Arena, fault: Fault) -> Steps:
 
 def ingress_paused(it: Arena, fault: Fault) -> Steps:
     """SIGSTOP of one, SIGCONT: where the other has taken over meanwhile, what it goes on with counts for nothing."""
-    before = acknowledged(it)
+    before = it.cluster.acknowledged()
     there = it.pause(family.tree(it.cluster.foreign.ingresses[_index(fault)]))
     yield it.after(fault.s)
     it.resume(there)
@@ -86,7 +86,7 @@ def ingress_paused(it: Arena, fault: Fault) -> Steps:
 
 def ingress_cut(it: Arena, fault: Fault) -> Steps:
     """One's link to the broker is cut, in one direction or both."""
-    before = acknowledged(it)
+    before = it.cluster.acknowledged()
     it.links.cut(fault.on, fault.more)
     yield it.after(fault.s)
     it.links.heal(fault.on)

@@ -12,7 +12,7 @@ import psutil
 from kafka import KafkaProducer
 
 from borealis_py.verify.description import place
-from tests.chaos.acks import acknowledged, speak, speaks
+from tests.chaos.acks import speak, speaks
 from tests.chaos.arena import BROKER, START_S, SUBSCRIBER, Arena, Steps
 from tests.chaos.faults import CameToNothing, Fault
 from tests.drills import family
@@ -110,7 +110,7 @@ def poisoned(it: Arena, fault: Fault) -> Steps:
     first = WHATS.index(start)
     seq = (wall_us() - it.cluster.start_us + POISON_AHEAD_US) // it.plan.period_us
     it.cluster.poison.add(fault.on, seq, [WHATS[(first + n) % len(WHATS)] for n in range(int(count))])
-    yield lambda: acknowledged(it).get(fault.on, -1) >= seq + int(count)
+    yield lambda: it.cluster.acknowledged().get(fault.on, -1) >= seq + int(count)
 
 
 # Publishers -----------------------------------------------------------------------------------------------------------
@@ -126,7 +126,7 @@ def feeder_killed(it: Arena, fault: Fault) -> Steps:
     it.cluster.feeders[sources[0]].kill()
     yield it.after(fault.s)
     yield it.broker_there
-    before = acknowledged(it)
+    before = it.cluster.acknowledged()
     it.cluster.feed(sources, take_over=True)
     yield lambda: speak(it, sources, before)
 
@@ -136,12 +136,12 @@ def feeder_killed_starting(it: Arena, fault: Fault) -> Steps:
     sources = _sources(fault)
     it.cluster.feeders[sources[0]].kill()
     yield it.broker_there
-    before = acknowledged(it)
+    before = it.cluster.acknowledged()
     it.cluster.feed(sources, take_over=True)
     yield it.after(fault.s)
     it.cluster.feeders[sources[0]].kill()
     began = speaks(it, sources, before)
-    before = acknowledged(it)
+    before = it.cluster.acknowledged()
     it.cluster.feed(sources, take_over=True)
     yield lambda: speak(it, sources, before)
     if began:
@@ -153,7 +153,7 @@ def feeder_paused(it: Arena, fault: Fault) -> Steps:
     sources = _sources(fault)
     there = it.pause(family.tree(it.cluster.feeders[sources[0]]))
     yield it.after(fault.s)
-    before = acknowledged(it)
+    before = it.cluster.acknowledged()
     it.resume(there)
     yield lambda: speak(it, sources, before)
 
@@ -164,7 +164,7 @@ def feeder_zombie(it: Arena, fault: Fault) -> Steps:
     zombie = it.cluster.feeders[sources[0]]
     there = it.pause(family.tree(zombie))
     yield it.broker_there
-    before = acknowledged(it)
+    before = it.cluster.acknowledged()
     it.cluster.feed(sources, take_over=True)
     yield lambda: speak(it, sources, before)
     yield it.after(fault.s)
@@ -179,7 +179,7 @@ def feeder_cut(it: Arena, fault: Fault) -> Steps:
     sources = _sources(fault)
     it.links.cut(fault.on, fault.more)
     yield it.after(fault.s)
-    before = acknowledged(it)
+    before = it.cluster.acknowledged()
     it.links.heal(fault.on)
     yield lambda: speak(it, sources, before)
 

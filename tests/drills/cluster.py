@@ -363,7 +363,9 @@ class Cluster:
     def acknowledged(self) -> dict[str, int]:
         """By source, the last tuple that its publisher or producer was told is there."""
         out: dict[str, int] = {}
-        for line in map(json.loads, (self.directory / "acks.jsonl").read_text().splitlines()):
+        path = self.directory / "acks.jsonl"
+        whole = path.read_text().rpartition("\n")[0] if path.exists() else ""  # they may be writing
+        for line in map(json.loads, whole.splitlines()):
             out[line["source"]] = max(out.get(line["source"], -1), line["acknowledged"])
         return out
 
