@@ -22,7 +22,8 @@ class OperatorClass(StrEnum):
     """
     DETERMINISTIC = "deterministic"
     """Its initial state: equal input from equal state gives equal results. Look-ups in a table that changes: its rows
-    may be of any age."""
+    may be of any age. Count windows and sessions: where one begins depends on where those before it did, and they need
+    never come to the same alignment."""
     ARBITRARY = "arbitrary"
     """Time, chance or arrival order. No operator that can be written today is in this class."""
 

@@ -27,6 +27,8 @@ from borealis_py.engine.keyed.build import (
 from borealis_py.engine.keyed.distinct import DistinctOperator
 from borealis_py.engine.keyed.frames import OverCompiler
 from borealis_py.engine.keyed.join import JoinOperator
+from borealis_py.engine.keyed.key_window_build import KeyWindowCompiler
+from borealis_py.engine.keyed.key_windows import KeyWindowOperator
 from borealis_py.engine.keyed.lookup import FileLookupOperator, LookupOperator
 from borealis_py.engine.keyed.over import OverOperator
 from borealis_py.engine.keyed.top import TopCompiler
@@ -44,6 +46,7 @@ from borealis_py.engine.windows import WindowCompiler
 from borealis_py.query.errors import QueryError
 from borealis_py.query.names import STIME, base_name
 from borealis_py.query.plan import (
+    CountWindowOp,
     CutOp,
     DistinctOp,
     FileLookupOp,
@@ -55,6 +58,7 @@ from borealis_py.query.plan import (
     Op,
     OverOp,
     PartOp,
+    SessionWindowOp,
     SourceOp,
     TopOp,
     UnionOp,
@@ -71,6 +75,7 @@ Operator = (
     | UnionOperator
     | StatementOperator
     | WindowOperator
+    | KeyWindowOperator
     | JoinOperator
     | DistinctOperator
     | OverOperator
@@ -236,16 +241,18 @@ class _Compiler(StatementCompiler):
         schema = pa.schema([*fields, pa.field(STIME, _INT)])
         return Relation(source.slot, source.base, schema, chain)
 
-    def _window(self, op: WindowOp, source: Relation) -> Relation:
+    def _window(self, op: WindowOp | CountWindowOp | SessionWindowOp, source: Relation) -> Relation:
         expressions = [
             parse(text, ExpressionPlace(self.label, f"agg({name})", source.columns), aggregate=True)
             for name, text in op.aggregates
         ]
         for expression in expressions:
             check_outside(expression, op.keys)
-        builder = WindowCompiler(self, op, source, expressions)
-        operator = builder.build()
-        return self._add(operator, operator.schema)
+        if isinstance(op, WindowOp):
+            operator = WindowCompiler(self, op, source, expressions).build()
+            return self._add(operator, operator.schema)
+        windows = KeyWindowCompiler(self, op, self._materialised(source), expressions).build()
+        return self._add(windows, windows.schema)
 
 
 def _owners(plan: Sequence[Op], name: str) -> list[str]:

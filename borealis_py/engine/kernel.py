@@ -28,8 +28,8 @@ from sunion.errors import EngineOutOfMemory
 from sunion.model import Output
 
 KernelState = tuple[tuple[Partial, ...], ...]
-"""For each window operator, its buckets' partials, in bucket order; for each distinct, over and lookup, its blocks of
-rows; for each join, those of its left and of its right side."""
+"""For each window operator, its buckets' partials, in bucket order; for each distinct, over, lookup, count window and
+session, its blocks of rows; for each join, those of its left and of its right side."""
 Batches = Sequence[pa.RecordBatch | None]
 """One bucket's rows, by input."""
 SLICE_ROWS = 50_000

@@ -7,7 +7,7 @@ change a bit.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar, TypeAlias
 
@@ -231,15 +231,11 @@ class WindowOperator:
     def _one(self, part: Slice, rows: pa.RecordBatch) -> Rows:
         """The results of one window, without the keys that fail."""
         end = rows.column(0)[0].as_py()
-        groups = _Groups(self.rank, rows)
+        groups = GroupNumbers(self.rank, rows)
         result, bad = run_by_group(self.close, rows, groups)
         start_us, end_us = (end - self.size) * self.width_us, end * self.width_us
         for group, reason in sorted(bad.items()):
-            keys = groups.keys(group, self.keys)
-            named = "".join(f", {k}={readable(v)}" for k, v in keys.items())
-            where = f"window [{start_us}, {end_us}) us{named}: {reason}"
-            raw = msgspec.json.encode({"window_start": start_us, "window_end": end_us, **keys})
-            part.refuse(end - 1, Reject(self.node, -1, where, raw))
+            refuse_window(part, self.node, start_us, end_us, groups.keys(group, self.keys), reason)
         return result
 
     def _frame(self, result: pa.RecordBatch) -> pa.RecordBatch:
@@ -248,7 +244,7 @@ class WindowOperator:
         return pa.RecordBatch.from_arrays([start, end, *result.columns[1:], stime], schema=self.schema)
 
 
-class _Groups:
+class GroupNumbers:
     """Maps rows of a window to keys; computed only after a failure."""
 
     def __init__(self, rank: Statement | None, rows: pa.RecordBatch) -> None:
@@ -269,6 +265,14 @@ class _Groups:
     def keys(self, group: int, names: Sequence[str]) -> dict[str, object]:
         row = int(np.flatnonzero(self() == group)[0])
         return dead_letter_values(self._rows.select(names), row)
+
+
+def refuse_window(part: Slice, node: str, start_us: int, end_us: int, keys: Mapping[str, object], reason: str) -> None:
+    """Make a window of these keys, which failed for this reason, a dead letter of the node."""
+    named = "".join(f", {k}={readable(v)}" for k, v in keys.items())
+    where = f"window [{start_us}, {end_us}) us{named}: {reason}"
+    raw = msgspec.json.encode({"window_start": start_us, "window_end": end_us, **keys})
+    part.refuse((end_us - 1) // part.width_us, Reject(node, -1, where, raw))
 
 
 def _by_row(node: str, statement: Runs, batch: pa.RecordBatch, part: Slice) -> Rows:

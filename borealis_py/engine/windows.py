@@ -16,7 +16,7 @@ from borealis_py.engine.statements import Relation, Sql, StatementCompiler, q
 from borealis_py.engine.sums import plain
 from borealis_py.engine.sums.grouped import GroupedSums
 from borealis_py.query.names import STIME, WINDOW_END, WINDOW_START, base_name
-from borealis_py.query.plan import TopOp, WindowOp
+from borealis_py.query.plan import CountWindowOp, SessionWindowOp, TopOp, WindowOp
 
 _INT = pa.int64()
 
@@ -35,23 +35,77 @@ def windows_of(c: StatementCompiler, op: WindowOp | TopOp, source: Relation) -> 
     )
 
 
-class WindowCompiler:
-    """Compiles one window operator: chooses partials or rows, and writes the statements."""
+class AggregateCompiler:
+    """Compiles the aggregates of windows: checks them, and writes the statement that closes windows."""
 
     def __init__(
-        self, compiler: StatementCompiler, op: WindowOp, source: Relation, expressions: list[Expression]
+        self,
+        compiler: StatementCompiler,
+        op: WindowOp | CountWindowOp | SessionWindowOp,
+        source: Relation,
+        expressions: list[Expression],
     ) -> None:
         self._c, self._op, self._source, self._expressions = compiler, op, source, expressions
         self._keys = [q(k) for k in op.keys]
         self._group = _group_by(self._keys)
 
-    def build(self) -> WindowOperator:
-        c, op = self._c, self._op
+    def _check(self) -> None:
+        """Check the expressions and guard them. Raises QueryError."""
+        c = self._c
         for expression in self._expressions:  # the user's own expressions first, so that type errors refer to them
             c.type_of(self._source, sql_of(expression), expression, self._group)
         self._expressions = [c.guarded(self._source, e, self._group) for e in self._expressions]
         for expression in self._expressions:
             c.probe(self._source, sql_of(expression), expression, self._group)
+
+    def _argument_type(self, call: Tree) -> str:
+        sql = agg.argument(call)
+        return self._c.type_of(self._source, sql, self._expressions[0]) if sql else ""
+
+    def _columns(self) -> tuple[str, ...]:
+        """The columns that windows computed from rows need; one at least."""
+        used = set(self._op.keys).union(*(e.columns() for e in self._expressions))
+        return tuple(n for n in self._source.schema.names if n in used) or (STIME,)
+
+    def _close(
+        self, inner: list[str], outers: list[str], feed: pa.Schema, windows: Sequence[str] = (agg.WINDOW,)
+    ) -> tuple[Statement, list[pa.Field]]:
+        """From rows or partials to results, ordered by the first of the columns `windows`, which tell windows apart."""
+        by = [*windows, *self._keys]
+        combined = ", ".join([*by, *(f"{sql} AS __a{i}" for i, sql in enumerate(inner))])
+        nested: Sql = lambda name: f"SELECT {combined} FROM {name}{_group_by(by)}"  # noqa: E731
+        selected, fields = list(by), [feed.field(k) for k in self._op.keys]
+        relation = Relation(-1, feed, feed, nested)
+        for expression, (name, _), outer in zip(self._expressions, self._op.aggregates, outers, strict=True):
+            kind = self._c.type_of(relation, outer, expression)
+            cast, arrow = self._c.column(kind, expression)
+            selected.append(f"CAST({outer} AS {cast}) AS {q(name)}")
+            fields.append(pa.field(name, arrow))
+        columns, order = ", ".join(selected), _order_by([windows[0], *self._keys])
+        sql: Sql = lambda name: f"SELECT {columns} FROM ({nested(name)}){order}"  # noqa: E731
+        return self._c.statement(sql, feed, self._where), fields
+
+    def _rank(self, partial: pa.Schema) -> Statement | None:
+        if not self._op.keys:
+            return None
+        schema = pa.schema([*(partial.field(k) for k in self._op.keys), (agg.POSITION, _INT)])
+        over = _order_by(self._keys)
+        sql: Sql = lambda feed: f"SELECT {agg.POSITION}, dense_rank() OVER ({over}) - 1 FROM {feed}"  # noqa: E731
+        return self._c.statement(sql, schema, self._where)
+
+    @property
+    def _where(self) -> str:
+        return f"window of {self._c.label}"
+
+
+class WindowCompiler(AggregateCompiler):
+    """Compiles one window operator: chooses partials or rows, and writes the statements."""
+
+    _op: WindowOp
+
+    def build(self) -> WindowOperator:
+        c, op = self._c, self._op
+        self._check()
         calls = agg.Calls()
         outers = [calls.outer(e) for e in self._expressions]
         types = [self._argument_type(tree) for tree in calls.trees]
@@ -80,10 +134,6 @@ class WindowCompiler:
             partial_schema=partial_schema,
             schema=schema,
         )
-
-    def _argument_type(self, call: Tree) -> str:
-        sql = agg.argument(call)
-        return self._c.type_of(self._source, sql, self._expressions[0]) if sql else ""
 
     def _partials(self, parts: list[agg.Decomposed], calls: list[Tree]) -> tuple[Statement | GroupedSums, list[str]]:
         by = [agg.BUCKET, *self._keys]
@@ -121,41 +171,13 @@ class WindowCompiler:
         return f"SELECT {q(STIME)} // {width} AS {agg.BUCKET}, * FROM ({self._source.select(feed)})"
 
     def _rows(self) -> tuple[Statement | None, tuple[str, ...], pa.Schema]:
-        used = set(self._op.keys).union(*(e.columns() for e in self._expressions))
-        columns = tuple(n for n in self._source.schema.names if n in used) or (STIME,)
+        columns = self._columns()
         schema = pa.schema([self._source.schema.field(n) for n in columns])
         if self._source.chain is None:
             return None, columns, schema
         selected = ", ".join([agg.BUCKET, *(q(n) for n in columns)])
         sql: Sql = lambda feed: f"SELECT {selected} FROM ({self._bucketed(feed)})"  # noqa: E731
         return self._c.statement(sql, self._source.base, self._where), columns, schema
-
-    def _close(self, inner: list[str], outers: list[str], feed: pa.Schema) -> tuple[Statement, list[pa.Field]]:
-        by = [agg.WINDOW, *self._keys]
-        combined = ", ".join([*by, *(f"{sql} AS __a{i}" for i, sql in enumerate(inner))])
-        nested: Sql = lambda name: f"SELECT {combined} FROM {name}{_group_by(by)}"  # noqa: E731
-        selected, fields = list(by), [feed.field(k) for k in self._op.keys]
-        relation = Relation(-1, feed, feed, nested)
-        for expression, (name, _), outer in zip(self._expressions, self._op.aggregates, outers, strict=True):
-            kind = self._c.type_of(relation, outer, expression)
-            cast, arrow = self._c.column(kind, expression)
-            selected.append(f"CAST({outer} AS {cast}) AS {q(name)}")
-            fields.append(pa.field(name, arrow))
-        columns = ", ".join(selected)
-        sql: Sql = lambda name: f"SELECT {columns} FROM ({nested(name)}){_order_by(by)}"  # noqa: E731
-        return self._c.statement(sql, feed, self._where), fields
-
-    def _rank(self, partial: pa.Schema) -> Statement | None:
-        if not self._op.keys:
-            return None
-        schema = pa.schema([*(partial.field(k) for k in self._op.keys), (agg.POSITION, _INT)])
-        over = _order_by(self._keys)
-        sql: Sql = lambda feed: f"SELECT {agg.POSITION}, dense_rank() OVER ({over}) - 1 FROM {feed}"  # noqa: E731
-        return self._c.statement(sql, schema, self._where)
-
-    @property
-    def _where(self) -> str:
-        return f"window of {self._c.label}"
 
 
 def _group_by(columns: Sequence[str]) -> str:

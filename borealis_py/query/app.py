@@ -14,6 +14,7 @@ from borealis_py.query.ingress_spec import BoundaryName, FormatName, IngressSpec
 from borealis_py.query.names import check_no_collision, check_schema, check_stream_name
 from borealis_py.query.partitions import check_keys, checked, checked_count
 from borealis_py.query.plan import (
+    CountWindowOp,
     DistinctOp,
     FileLookupOp,
     FilterOp,
@@ -23,6 +24,7 @@ from borealis_py.query.plan import (
     Op,
     OverOp,
     Plan,
+    SessionWindowOp,
     SourceOp,
     TopOp,
     UnionOp,
@@ -331,9 +333,9 @@ class App:
 
 
 _OPS: dict[str, type[Op]] = {
-    "source": SourceOp, "filter": FilterOp, "map": MapOp, "union": UnionOp, "window": WindowOp, "join": JoinOp,
-    "distinct": DistinctOp, "top": TopOp, "over": OverOp, "lookup": LookupOp,
-    "file_lookup": FileLookupOp,
+    "source": SourceOp, "filter": FilterOp, "map": MapOp, "union": UnionOp, "window": WindowOp,
+    "count_window": CountWindowOp, "session_window": SessionWindowOp, "join": JoinOp, "distinct": DistinctOp,
+    "top": TopOp, "over": OverOp, "lookup": LookupOp, "file_lookup": FileLookupOp,
 }  # fmt: skip
 
 

@@ -13,6 +13,7 @@ from collections.abc import Iterable, Sequence
 from borealis_py.query.errors import QueryError, unknown_column
 from borealis_py.query.names import STIME, part_name
 from borealis_py.query.plan import (
+    CountWindowOp,
     DistinctOp,
     JoinOp,
     LookupOp,
@@ -22,6 +23,7 @@ from borealis_py.query.plan import (
     OverOp,
     PartOp,
     Plan,
+    SessionWindowOp,
     SourceOp,
     TopOp,
     UnionOp,
@@ -105,7 +107,7 @@ def _check_key(op: Op, key: str, has: Sequence[str], where: str) -> None:
             f"{where} is partitioned by {key!r}, but over({', '.join(op.keys)}) of it puts rows together that would be "
             f"in different partitions. Add {key!r} to over(), or use .node() to cut it off"
         )
-    if isinstance(op, WindowOp | TopOp) and key not in op.keys:
+    if isinstance(op, WindowOp | CountWindowOp | SessionWindowOp | TopOp) and key not in op.keys:
         keys = f"({', '.join(op.keys)})" if op.keys else "all rows together"
         raise QueryError(
             f"{where} is partitioned by {key!r}, but a window of it groups {keys}: the rows of a group would be in "

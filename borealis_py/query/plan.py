@@ -15,6 +15,8 @@ WITHIN_MAX_US = 366 * 86_400_000_000
 """Rows are kept for a year at most: the state has room for hours, and times must not overflow."""
 LAST_MAX = 1_000
 """A frame has at most this many rows: each row is computed from all of its frame."""
+WINDOW_ROWS_MAX = 100_000
+"""A count window has at most this many rows: they are kept until it closes, and are computed together."""
 
 
 class Value(BaseModel):
@@ -70,6 +72,29 @@ class WindowOp(Value):
     input: int
     size_us: int
     every_us: int
+    keys: tuple[str, ...]
+    aggregates: tuple[tuple[str, str], ...]
+
+
+class CountWindowOp(Value):
+    """Aggregates over windows of `rows` rows of operator `input` that agree in the columns `keys`, each after the one
+    before. `aggregates`: as in `WindowOp`. `op`: as in `SourceOp`."""
+
+    op: Literal["count_window"] = "count_window"
+    input: int
+    rows: int = Field(ge=1, le=WINDOW_ROWS_MAX)
+    keys: tuple[str, ...]
+    aggregates: tuple[tuple[str, str], ...]
+
+
+class SessionWindowOp(Value):
+    """Aggregates over windows of rows of operator `input` that agree in the columns `keys` and are less than `gap_us`
+    microseconds apart, each window shorter than `most_us`. `aggregates`: as in `WindowOp`. `op`: as in `SourceOp`."""
+
+    op: Literal["session_window"] = "session_window"
+    input: int
+    gap_us: int = Field(ge=1, le=WITHIN_MAX_US)
+    most_us: int = Field(ge=1, le=WITHIN_MAX_US)
     keys: tuple[str, ...]
     aggregates: tuple[tuple[str, str], ...]
 
@@ -201,6 +226,8 @@ Op = Annotated[
     | MapOp
     | UnionOp
     | WindowOp
+    | CountWindowOp
+    | SessionWindowOp
     | CutOp
     | PartOp
     | MergeOp
@@ -226,7 +253,7 @@ def columns_of(op: Op) -> tuple[str, ...]:
     """The names of the columns that an operator creates or partitions by."""
     if isinstance(op, MapOp | OverOp):
         return tuple(name for name, _ in op.columns)
-    if isinstance(op, WindowOp):
+    if isinstance(op, WindowOp | CountWindowOp | SessionWindowOp):
         return (*op.keys, *(name for name, _ in op.aggregates))
     if isinstance(op, JoinOp | LookupOp | FileLookupOp):
         return op.on

@@ -27,7 +27,7 @@ from borealis_py.query.names import STIME, WINDOW_END, WINDOW_START, check_colum
 from borealis_py.query.partitions import checked
 from borealis_py.query.plan import TableFile
 from borealis_py.query.spec import Partitioning
-from borealis_py.query.units import format_duration, parse_duration
+from borealis_py.query.windows import window_kind
 
 
 class Owner(Protocol):
@@ -176,29 +176,38 @@ class Stream:
         keys = key_columns(columns, "over()", self.columns) if columns else ()
         return Framed(self, keys, check_last(last), frame_range(within))
 
-    def window(self, size: str, every: str | None = None) -> Windowed:
-        """Windows by stime: `window("1s")` tumbling, `window("10s", every="1s")` sliding.
+    def window(
+        self,
+        size: str | None = None,
+        every: str | None = None,
+        *,
+        rows: int | None = None,
+        gap: str | None = None,
+        most: str | None = None,
+    ) -> Windowed:
+        """Windows by stime, `window("1s")` or `window("10s", every="1s")`; count windows; session windows.
 
-        Windows end at multiples of `every` since 1970. Size and every are multiples of the app's bucket.
+        Windows by stime end at multiples of `every` since 1970. Size and every are multiples of the app's bucket.
+
+        `window(rows=100).group_by("shop")`: count windows, each of 100 rows of a shop in the stream's order. A window
+        that is not full yet gives no result; its rows are kept until it is, however long that takes.
+
+        `window(gap="30s", most="1h").group_by("shop")`: session windows. A session ends when no row of its shop came
+        for 30 s, or 1 h after its first row; the next row of the shop begins the next one.
+
+        Without `group_by` all rows are together.
+
+        Args:
+            rows: 1 to 100 000.
+            gap: a row this long after the one before it, or longer, begins the next session.
+            most: a row this long after the first one of its session, or longer, begins the next one. At least the gap,
+                at most a year.
 
         Raises:
-            QueryError: not multiples, or `every` longer than the size (tuples between windows would be lost silently).
+            QueryError: not multiples, `every` longer than the size (tuples between windows would be lost silently),
+                `most` shorter than the gap, or arguments that do not go together.
         """
-        size_us = parse_duration(size, "window size")
-        every_us = size_us if every is None else parse_duration(every, "window every")
-        bucket_us = self._app.bucket_us
-        for what, value_us in (("size", size_us), ("every", every_us)):
-            if value_us % bucket_us:
-                raise QueryError(
-                    f"window {what} {format_duration(value_us)} is not a multiple of the app's bucket, "
-                    f"{format_duration(bucket_us)}"
-                )
-        if every_us > size_us:
-            raise QueryError(
-                f"window every {format_duration(every_us)} is longer than its size {format_duration(size_us)}: "
-                "tuples between two windows would be in none; make the size at least as long"
-            )
-        return Windowed(self, size_us, every_us)
+        return Windowed(self, window_kind(size, every, rows, gap, most, self._app.bucket_us))
 
     def node(
         self,
@@ -234,10 +243,9 @@ class Stream:
 class Windowed:
     """A stream cut into windows. It is not a stream itself: `agg` or `top` makes one."""
 
-    def __init__(self, stream: Stream, size_us: int, every_us: int, keys: tuple[str, ...] = ()) -> None:
+    def __init__(self, stream: Stream, kind: Mapping[str, Any], keys: tuple[str, ...] = ()) -> None:
         self._stream = stream
-        self._size_us = size_us
-        self._every_us = every_us
+        self._kind = kind
         self._keys = keys
 
     def group_by(self, *columns: str) -> Windowed:
@@ -256,13 +264,15 @@ class Windowed:
             if column.lower() not in by_name:
                 raise unknown_column(column, "group_by()", self._stream.columns)
         keys = tuple(by_name[c.lower()] for c in columns)
-        return Windowed(self._stream, self._size_us, self._every_us, keys)
+        return Windowed(self._stream, self._kind, keys)
 
     def agg(self, **aggregates: str) -> Stream:
         """The stream of window results: window_start, window_end (int64 us), keys, aggregates.
 
         Each value is an SQL expression over aggregates: `flights="count(*)"`, `ratio="sum(x) / count(*)"`. The stime of
-        a result is the window's last instant; a window without rows has no result.
+        a result is the window's last instant; a window without rows has no result. A window is [window_start,
+        window_end): a count window from its first row's stime to 1 us after its last row's, a session from its first
+        row's to `gap` after its last row's, or to `most` after its first row's.
 
         Raises:
             QueryError: no aggregates, or an invalid name.
@@ -272,10 +282,7 @@ class Windowed:
         check_columns(aggregates, "agg()", (STIME, WINDOW_START, WINDOW_END, *self._keys))
         for expression in aggregates.values():
             check_text(expression, "agg", self._stream)
-        op = {
-            "op": "window", "size_us": self._size_us, "every_us": self._every_us,
-            "keys": self._keys, "aggregates": tuple(aggregates.items()),
-        }  # fmt: skip
+        op = {**self._kind, "keys": self._keys, "aggregates": tuple(aggregates.items())}
         columns = (WINDOW_START, WINDOW_END, *self._keys, *aggregates)
         return Stream(self._stream._app, columns, op, (self._stream,))
 
@@ -291,12 +298,15 @@ class Windowed:
                 "euros DESC, id". NaN is greater than any number.
 
         Raises:
-            QueryError: an invalid limit, or columns named window_start, window_end or rank.
+            QueryError: an invalid limit, columns named window_start, window_end or rank, or windows that are not by
+                time.
         """
         check_text(by, "top", self._stream)
+        if self._kind["op"] != "window":
+            raise QueryError('top() ranks the rows of windows by time: stream.window("1m").top(...)')
         columns = self._stream.columns
         op = {
-            "op": "top", "size_us": self._size_us, "every_us": self._every_us, "keys": self._keys,
+            **self._kind, "op": "top", "keys": self._keys,
             "limit": check_top(limit, (WINDOW_START, WINDOW_END, RANK), columns), "by": by,
         }  # fmt: skip
         return Stream(self._stream._app, (WINDOW_START, WINDOW_END, *columns, RANK), op, (self._stream,))

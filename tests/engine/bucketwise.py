@@ -15,7 +15,7 @@ import pyarrow as pa
 from borealis_py.engine import DuckKernel, canonical_hash
 from borealis_py.engine.aggregates import BUCKET, WINDOW
 from borealis_py.engine.duck import Statement
-from borealis_py.engine.operators import Slice, WindowOperator, _Groups
+from borealis_py.engine.operators import GroupNumbers, Slice, WindowOperator
 from borealis_py.engine.poison_rows import isolate_bad_rows, run_by_group
 from borealis_py.engine.rows import joined
 from borealis_py.engine.sums.grouped import GroupedSums
@@ -83,7 +83,7 @@ class _Alone:
         if of.positions:
             columns = [*found.columns, pa.array(np.arange(found.num_rows))]
             found = pa.RecordBatch.from_arrays(columns, schema=self._close.input)
-        result, bad = run_by_group(self._close, found, _Groups(of.rank, found))
+        result, bad = run_by_group(self._close, found, GroupNumbers(of.rank, found))
         refused += len(bad)
         if result is None or not result.num_rows:
             return None, refused

@@ -88,5 +88,19 @@ KEYED: dict[str, Callable[[App, Stream, Stream], Stream]] = {
         app.union(a, b).filter("b").window("600ms", every="300ms").group_by("k").top(2, by="x DESC")
     ),
     "top_unkeyed": lambda app, a, b: app.union(b, a).window("400ms").top(3, by="i * 2, k DESC NULLS FIRST"),
+    "count": lambda app, a, b: app.union(a, b).filter("b IS NOT NULL").window(rows=3).group_by("k").agg(
+        s="sum(x)", l="list(x)", m="avg(x)", t="sum(i)", f="first(stime)", r="sum(x) / count(*)", z=f"sum({CASE})",
+    ),
+    "count_unkeyed": lambda app, a, b: app.union(b, a).window(rows=4).agg(s="sum(x * 3)", n="count(*)"),
+    "session": lambda app, a, b: app.union(a, b).filter("x <> 0").window(gap="400ms", most="1s").group_by("k", "b").agg(
+        s="sum(x)", l="list(i)", n="count(*)", t="sum(i * 3)",
+    ),
+    "session_unkeyed": lambda app, a, b: (
+        a.window(gap="150ms", most="210ms").agg(n="count(*)", f="first(k)", s="avg(x)")
+    ),
+    "sessions_of_counts": lambda app, a, b: (
+        app.union(a, b).window(rows=2).group_by("k").agg(s="sum(x)").window(gap="300ms", most="2s").agg(
+            n="count(*)", s="sum(s)", l="list(k)")
+    ),
 }  # fmt: skip
 """The same, of operators that compare rows by key."""

@@ -97,6 +97,19 @@ def best(app: App, a: Stream, b: Stream, n: int) -> Stream:
     return ranked.filter("rank < 3")
 
 
+def counted(app: App, a: Stream, b: Stream, n: int) -> Stream:
+    """A key's windows are full at the same row in any number of partitions; what follows adds up in an order that
+    shows."""
+    full = app.union(a, b).window(rows=2).group_by("b", "k").agg(s="sum(x)", l="list(i)")
+    return full.node("full", partitions=n, by="k").window("600ms").agg(l="list(k)", s="sum(s)", j="list(l[1])")
+
+
+def in_sessions(app: App, a: Stream, b: Stream, n: int) -> Stream:
+    """Of doubles: NaN and -0.0 are in the session of their equals."""
+    sessions = app.union(b, a).window(gap="300ms", most="800ms").group_by("x").agg(n="count(*)", f="first(k)")
+    return sessions.node("sessions", partitions=n, by="x").window(rows=3).agg(l="list(x)", f="list(f)", n="sum(n)")
+
+
 BUILDS = {
     f.__name__: f
     for f in (
@@ -111,6 +124,8 @@ BUILDS = {
         once,
         moving,
         best,
+        counted,
+        in_sessions,
     )
 }
 

@@ -80,6 +80,11 @@ KEYED_GOLDEN = {
     (4, "1.5.6", "over_all"): "8c237fbd46d23cbc6ed02992",
     (4, "1.5.6", "top"): "133da46fe2f800606ca9030e",
     (4, "1.5.6", "top_unkeyed"): "595d3f1df3e4a7c428ed5e46",
+    (4, "1.5.6", "count"): "4f2ad8954977991b9186a87d",
+    (4, "1.5.6", "count_unkeyed"): "0f5e3094250bb81eab9421a2",
+    (4, "1.5.6", "session"): "ef5397159f9fffb280e7c8ea",
+    (4, "1.5.6", "session_unkeyed"): "c90bc1abcdbf85f45a6b20f0",
+    (4, "1.5.6", "sessions_of_counts"): "f055f79ba8c7c349c1b6124b",
 }
 """The same of rows and dead letters of operators that compare rows by key, over a fixed history."""
 

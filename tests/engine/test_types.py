@@ -57,6 +57,12 @@ QUERIES: dict[str, Build] = {
     "over": lambda app, a, b: (
         app.union(a, b).over("j", "d", last=3, within="2s").map(m="m", j="j", s="sum(m)", t="lag(t)")
     ),
+    "count": lambda app, a, b: (
+        app.union(a, b).window(rows=2).group_by("y", "j", "m").agg(s="sum(w)", t="list(t)", d="max(d)", l="last(j)")
+    ),
+    "session": lambda app, a, b: (
+        app.union(a, b).window(gap="500ms", most="900ms").group_by("t", "d").agg(s="sum(m)", v="avg(m)", j="first(j)")
+    ),
 }  # fmt: skip
 
 

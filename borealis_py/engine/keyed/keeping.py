@@ -17,6 +17,8 @@ from borealis_py.engine.operators import NodeOutputs, Partial, Rows, Slice
 from borealis_py.query.names import STIME
 from sunion.errors import EngineOutOfMemory
 
+EVER = 2**62
+"""More buckets than there are: a result may depend on any earlier one."""
 COLUMN_BYTES_MAX = 2**31 - 1
 """Texts of a column that are together at once: Arrow's offsets are of 32 bits."""
 

@@ -1,4 +1,4 @@
-"""A real join or lookup behind the toy world of `tests/protocol`, by rows' values: a row is (stime, value)."""
+"""A real join, lookup or window behind the toy world of `tests/protocol`, by rows' values: a row is (stime, value)."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import pyarrow as pa
 from borealis_py import App
 from borealis_py.engine import DuckKernel, compile_query
 from borealis_py.engine.rows import segment_schema
+from borealis_py.query import Stream
 from sunion.model import Output
 
 SCHEMA = segment_schema({"v": "int64"})
@@ -33,6 +34,27 @@ def lookup_kernel() -> DuckKernel:
     table = changes.map(v="v", b="stime").table("v", deleted="v % 5 = 0 AND b % 2 = 0")
     app.query("q", rows.map(v="v", a="stime").lookup(table, on="v"))
     return compile_query(app.describe(), "q")
+
+
+def count_kernel() -> DuckKernel:
+    """Every three rows of a value: the stime of the first one, and the sum of all."""
+    app, both = _union()
+    full = both.window(rows=3).group_by("v").agg(b="sum(at)").map(v="v", a="window_start", b="b")
+    app.query("q", full)
+    return compile_query(app.describe(), "q")
+
+
+def session_kernel() -> DuckKernel:
+    """Rows of a value less than 0.6 s apart, for at most 2 s: the stime of the first one, and the sum of all."""
+    app, both = _union()
+    sessions = both.window(gap="600ms", most="2s").group_by("v").agg(b="sum(at)").map(v="v", a="window_start", b="b")
+    app.query("q", sessions)
+    return compile_query(app.describe(), "q")
+
+
+def _union() -> tuple[App, Stream]:
+    app = App("toy", bucket="100ms")
+    return app, app.union(*(app.source(name, schema={"v": "int"}) for name in ("s0", "s1"))).map(v="v % 4", at="stime")
 
 
 class JoinedLists:

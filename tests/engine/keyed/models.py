@@ -67,3 +67,37 @@ def firsts(rows: Sequence[Keyed], within_us: int) -> list[int]:
         )
 
     return [i for i in range(len(rows)) if not repeats(i)]
+
+
+def same_group(one: Any, other: Any) -> bool:
+    """Whether two keys are one, where null is a key like any other."""
+    if isinstance(one, tuple):
+        return all(same_group(a, b) for a, b in zip(one, other, strict=True))
+    return one is other if one is None or other is None else same(one, other)
+
+
+def count_windows(rows: Sequence[Keyed], size: int) -> list[list[int]]:
+    """The numbers of the rows of each full window, by that of its last one."""
+    found: list[list[int]] = []
+    open_: list[list[int]] = []
+    for i, (key, _) in enumerate(rows):
+        mine = next((window for window in open_ if same_group(rows[window[0]][0], key)), None)
+        if mine is None:
+            open_.append(mine := [])
+        mine.append(i)
+        if len(mine) == size:
+            open_.remove(mine)
+            found.append(mine)
+    return found
+
+
+def sessions(rows: Sequence[Keyed], gap_us: int, most_us: int) -> list[tuple[int, list[int]]]:
+    """(end, the numbers of the rows) of each session, by the number of its first row."""
+    found: list[list[int]] = []
+    for i, (key, stime) in enumerate(rows):
+        mine = [window for window in found if same_group(rows[window[0]][0], key)]
+        if mine and stime - rows[mine[-1][-1]][1] < gap_us and stime - rows[mine[-1][0]][1] < most_us:
+            mine[-1].append(i)
+        else:
+            found.append([i])
+    return [(min(rows[w[-1]][1] + gap_us, rows[w[0]][1] + most_us), w) for w in found]

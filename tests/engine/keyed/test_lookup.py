@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from borealis_py import App, QueryError
 from borealis_py.engine import DuckKernel, compile_query
-from borealis_py.engine.keyed import kept_rows, kept_table, lookup
+from borealis_py.engine.keyed import compacted_blocks, kept_rows, lookup
 from borealis_py.engine.keyed.lookup import LookupOperator
 from borealis_py.query import Stream
 from sunion.errors import EngineOutOfMemory
@@ -46,7 +46,7 @@ def looking(on: tuple[str, ...], deleted: str | None = "ob") -> Callable[[App, S
 def test_a_lookup_finds_the_versions_of_the_model(
     on: tuple[str, ...], level: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(kept_table, "LEVEL", level)
+    monkeypatch.setattr(compacted_blocks, "LEVEL", level)
     with worlds.kernel(looking(on)) as kernel:
         check(kernel, on)
 
@@ -93,7 +93,7 @@ def plain(row: dict[str, object]) -> dict[str, object]:
 def test_equal_hashes_are_no_equal_keys(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever the hash function is worth: all keys share one."""
     monkeypatch.setattr(lookup, "hashed", lambda statement, keys: kept_rows.hashed(statement, keys) * 0)
-    monkeypatch.setattr(kept_table, "LEVEL", 2)
+    monkeypatch.setattr(compacted_blocks, "LEVEL", 2)
     with worlds.kernel(looking(("k",))) as kernel:
         check(kernel, ("k",))
 
@@ -164,7 +164,7 @@ def test_a_deleted_key_is_not_found_until_it_comes_again() -> None:
 
 
 def test_what_is_replaced_or_deleted_leaves_the_state(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(kept_table, "LEVEL", 2)
+    monkeypatch.setattr(compacted_blocks, "LEVEL", 2)
     history: Buckets = {b: [[], [at(b * WIDTH_US, 1.0, b), at(b * WIDTH_US, b + 10.0, b)]] for b in range(8)}
     history[9] = [[], [at(9 * WIDTH_US, b + 10.0, 0, True) for b in range(8)]]
     with worlds.kernel(ON_X) as kernel:

@@ -1,4 +1,4 @@
-"""One side of a join is lost, or of a lookup: what a replica says meanwhile is labelled, and corrected exactly.
+"""One side of a join, lookup or window is lost: what a replica says meanwhile is labelled, and corrected exactly.
 
 The replicas are production managers with the real operator, in the toy world, whose oracles hold at every step:
 whatever is called stable, and the corrected stream, is what a run without failures says.
@@ -13,7 +13,7 @@ import pytest
 
 from borealis_py.engine import DuckKernel
 from sunion.model import TentativeBucket
-from tests.engine.keyed.joined_lists import LOOKBACK, JoinedLists, kernel, lookup_kernel
+from tests.engine.keyed.joined_lists import LOOKBACK, JoinedLists, count_kernel, kernel, lookup_kernel, session_kernel
 from tests.protocol import toy
 from tests.protocol.settling import R, S, U, Z, cut, settled
 from tests.protocol.toy import MS, World, source_log
@@ -29,6 +29,16 @@ def joined(monkeypatch: pytest.MonkeyPatch) -> Iterator[JoinedLists]:
 @pytest.fixture
 def looked_up(monkeypatch: pytest.MonkeyPatch) -> Iterator[JoinedLists]:
     yield from behind(monkeypatch, lookup_kernel())
+
+
+@pytest.fixture
+def counted(monkeypatch: pytest.MonkeyPatch) -> Iterator[JoinedLists]:
+    yield from behind(monkeypatch, count_kernel())
+
+
+@pytest.fixture
+def in_sessions(monkeypatch: pytest.MonkeyPatch) -> Iterator[JoinedLists]:
+    yield from behind(monkeypatch, session_kernel())
 
 
 def behind(monkeypatch: pytest.MonkeyPatch, on: DuckKernel) -> Iterator[JoinedLists]:
@@ -127,7 +137,29 @@ def test_what_is_said_without_rows_or_table_is_labelled_and_corrected(looked_up:
         assert max(row[3] for row in known if row[0] < 4_900 * MS) < 2_000 * MS
 
 
-@pytest.mark.parametrize("what", ["joined", "looked_up"])
+@pytest.mark.parametrize("side", [0, 1])
+@pytest.mark.parametrize("what", ["counted", "in_sessions"])
+def test_a_window_that_lacked_a_row_once_says_so_until_it_is_corrected(
+    what: str, side: int, request: pytest.FixtureRequest
+) -> None:
+    """Where a window begins depends on all rows of its key: from the first bucket that lacked a source on, every result
+    says that it does."""
+    request.getfixturevalue(what)
+    world = world_of()
+    cut(world, 2_000 * MS, 5_000 * MS, side)
+    world.run(9_000 * MS)
+    (replica,) = world.replicas.values()
+    assert replica.states == [R, S, U, Z, S]
+    assert settled(world)
+    said = {record.bucket: record for record in world.tentative(0)}
+    assert all(record.missing_sources == (f"s{side}",) for record in said.values())
+    complete = [record for record in said.values() if not record.missing]
+    assert complete
+    truth = {bucket: pairs(output.rows) for bucket, output in world.truth.items()}
+    assert any(pairs(record.output.rows) - truth.get(record.bucket, set()) for record in complete)
+
+
+@pytest.mark.parametrize("what", ["joined", "looked_up", "counted", "in_sessions"])
 @pytest.mark.parametrize("how", ["inline", "answer", "fail"])
 def test_a_redo_gives_the_same_rows_wherever_it_runs(what: str, how: str, request: pytest.FixtureRequest) -> None:
     request.getfixturevalue(what)
@@ -143,7 +175,7 @@ def test_a_redo_gives_the_same_rows_wherever_it_runs(what: str, how: str, reques
     assert places == ({"spark"} if how == "answer" else {"inline"}) or places == {"spark", "inline"}
 
 
-@pytest.mark.parametrize("what", ["joined", "looked_up"])
+@pytest.mark.parametrize("what", ["joined", "looked_up", "counted", "in_sessions"])
 def test_a_replica_goes_on_from_the_bytes_of_its_checkpoint(what: str, request: pytest.FixtureRequest) -> None:
     fragment = request.getfixturevalue(what)
     world = world_of(replicas=2)
