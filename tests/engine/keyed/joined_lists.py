@@ -39,7 +39,7 @@ def lookup_kernel() -> DuckKernel:
 def count_kernel() -> DuckKernel:
     """Every three rows of a value: the stime of the first one, and the sum of all."""
     app, both = _union()
-    full = both.window(rows=3).group_by("v").agg(b="sum(at)").map(v="v", a="window_start", b="b")
+    full = both.window(rows=3).group_by("v").agg(b="sum(since)").map(v="v", a="window_start", b="b")
     app.query("q", full)
     return compile_query(app.describe(), "q")
 
@@ -47,14 +47,16 @@ def count_kernel() -> DuckKernel:
 def session_kernel() -> DuckKernel:
     """Rows of a value less than 0.6 s apart, for at most 2 s: the stime of the first one, and the sum of all."""
     app, both = _union()
-    sessions = both.window(gap="600ms", most="2s").group_by("v").agg(b="sum(at)").map(v="v", a="window_start", b="b")
+    sessions = both.window(gap="600ms", most="2s").group_by("v").agg(b="sum(since)").map(v="v", a="window_start", b="b")
     app.query("q", sessions)
     return compile_query(app.describe(), "q")
 
 
 def _union() -> tuple[App, Stream]:
     app = App("toy", bucket="100ms")
-    return app, app.union(*(app.source(name, schema={"v": "int"}) for name in ("s0", "s1"))).map(v="v % 4", at="stime")
+    return app, app.union(*(app.source(name, schema={"v": "int"}) for name in ("s0", "s1"))).map(
+        v="v % 4", since="stime"
+    )
 
 
 class JoinedLists:
