@@ -14,6 +14,7 @@ from borealis_py.bench.ingress import apps, catching, tables
 from borealis_py.bench.ingress.copying import _records
 from borealis_py.bench.ingress.figures import Catching, CopyFigures, KilledFigures, SideBySide, lead_us
 from borealis_py.bench.ingress.killing import gap_us, tentative_of
+from borealis_py.bench.ingress.source_follower import SourceFollower
 from borealis_py.bench.ingress.writing import write
 from borealis_py.bench.load.events import Backlog
 from borealis_py.bench.measure.raw_loop import avro_decoder
@@ -21,6 +22,7 @@ from borealis_py.bench.report.figures import FirstTestFigures, run_figures
 from borealis_py.client.subscriber import LiveChange
 from borealis_py.ingress.decoders import decoder_for
 from borealis_py.log.base import Feed, Record
+from tests.ingress.worlds import TopicWorld
 
 DELAY = SideBySide([10_000] * 100, [13_000] * 99 + [50_000], late=0, tentative=1)
 LOOPS = (run_figures("hand loop", 1_000, 2.0, 1.5), run_figures("hand loop", 1_000, 1.0, 1.0))
@@ -115,6 +117,21 @@ def test_tentative_results_count_for_the_kill_they_follow() -> None:
     heard = [(100, change("TENTATIVE", 1, ("t0.0",))), (200, change("TENTATIVE", 2)), (300, change("STABLE", 1))]
     assert tentative_of(heard, 0, 150) == [True]
     assert tentative_of(heard, 150, 400) == [False]
+
+
+def test_a_follower_sees_the_rows_that_an_ingress_has_copied_and_nothing_else() -> None:
+    world = TopicWorld(partitions=1)
+    world.copying()
+    sent = [world.now - ago for ago in (900, 500, 700)]
+    for at in sent:
+        world.send(at=at)
+    world.run(2.0)
+    with SourceFollower(world.memory.client("bench"), "shop", ["orders"]) as follower:
+        world.run(1.0)
+        found = list(follower.poll())
+    assert sum(count for _, count, _ in found) == 3
+    assert {place for place, _, _ in found} == {0}
+    assert max(stime for _, _, stime in found) == max(sent)
 
 
 @pytest.mark.parametrize("form", ["json", "avro"])

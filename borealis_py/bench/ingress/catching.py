@@ -28,6 +28,7 @@ SPANS = (1.0, 0.6, 0.3)
 """Of all rows, and of the longest topic's time: three topics of uneven length."""
 TIMEOUT_S = 240.0
 FRONT_EVERY_S = 0.05
+DEAD_EVERY_S = 1.0
 
 
 def plan(rows: int, seconds: int) -> list[tuple[int, int]]:
@@ -63,7 +64,7 @@ def measure(stage: Stage, rows: int, seconds: int, bars: Bars) -> Catching:
     watcher = QueryWatcher(stage.log, state, apps.PLAIN, stop)
     watcher.start()
     try:
-        with SourceFollower(stage, name, [f"t{place}" for place in range(len(wanted))]) as follower:
+        with SourceFollower(stage.log, name, [f"t{place}" for place in range(len(wanted))]) as follower:
             ingresses = [ProcessName(k, ingress=True) for k in range(2)]
             spec = ProcessSpec.unconfigured(stage.log, Path(stage.work), "process")
             running.pids = launch.start_processes(state, running.processes, spec, [*running.pids, *ingresses])
@@ -90,7 +91,7 @@ def _watched(
     total = sum(count for count, _ in wanted)
     seen, fronts = [0] * len(wanted), list[int | None]([None] * len(wanted))
     line: list[list[tuple[float, float]]] = [[] for _ in wanted]
-    began, lead, noted, dead = 0.0, 0, 0.0, 0
+    began, lead, noted, looked, dead = 0.0, 0, 0.0, 0.0, 0
     deadline = time.monotonic() + TIMEOUT_S
     with bars.bar(f"catching up with {total:,} events", total) as at:
         while True:
@@ -116,8 +117,8 @@ def _watched(
                 raise BenchError(
                     f"{counted} of {total} rows were counted and {dead} dead letters after {TIMEOUT_S:g} s"
                 )
-            if sum(seen) >= total:
-                dead = len(stage.read(topics.deadletter(running.state.name)))
+            if began and now - looked > DEAD_EVERY_S:
+                looked, dead = now, len(stage.read(topics.deadletter(running.state.name)))
     seconds = time.monotonic() - began
     tentative = len({arrival.bucket for arrival in watcher.arrivals if arrival.kind != "STABLE"})
     rows, spans = [count for count, _ in wanted], [span for _, span in wanted]

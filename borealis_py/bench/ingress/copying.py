@@ -96,7 +96,7 @@ def _copied(stage: Stage, topic: str, form: Form, rows: int, run: int) -> RunFig
     """From the first rows that lie in the source to the last."""
     name = f"{topic}-{run}"
     state = stage.describe(apps.copy(name, topic, form), str(events.START_US))
-    with SourceFollower(stage, name, ["t0"]) as follower:
+    with SourceFollower(stage.log, name, ["t0"]) as follower:
         running = stage.start_replicas(state, names=[ONLY])
         try:
             figures = _timed(follower, running, rows)
@@ -118,7 +118,7 @@ def _timed(follower: SourceFollower, running: Running, rows: int) -> RunFigures:
         if running.processes.ended(ONLY) is not None or time.monotonic() > deadline:
             raise BenchError(f"the ingress copied {seen} of {rows} rows:\n{running.processes.log_tail(ONLY)}")
     ended, cpu_s = time.monotonic(), tree_cpu_s([pid]) - cpu_s
-    if first == rows:
+    if first >= rows:
         raise BenchError(f"{rows} rows are too few to be timed: they came at once")
     share = rows / (rows - first)  # as if all had been timed
     return run_figures("ingress", rows, (ended - began) * share, cpu_s * share)

@@ -44,11 +44,12 @@ def measure(stage: Stage, run: int, seconds: int, bars: Bars) -> SideBySide:
         writer = TopicWriter(stage, topic, RATE, name)
         first = (wall_us() + STARTUP_US) // BUCKET_US
         end = first + seconds * 1_000_000 // BUCKET_US
-        with bars.bar(f"delay, run {run}", seconds + STARTUP_US / 1e6) as at:
+        length_s = seconds + STARTUP_US / 1e6
+        with bars.bar(f"delay, run {run}", length_s) as at:
             while (left_us := end * BUCKET_US - wall_us()) > -1_000_000:
                 _check(watchers)
                 writer.check()
-                at(seconds - left_us / 1e6)
+                at(min(length_s, length_s - left_us / 1e6))
                 time.sleep(LOOK_S)
         sent = writer.stop()
         late = _counted(stage, watchers, name, sent)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from contextlib import ExitStack, closing
 from pathlib import Path
 
 import psutil
@@ -45,9 +46,10 @@ def measure(stage: Stage, kills: int, bars: Bars) -> KilledFigures:
     apps.create(stage, topic, appended=True)
     running = stage.start_replicas(stage.describe(apps.numbered(name, topic)))
     stage.wait_ready(running)
-    with Hearing(stage.log, running.state, apps.PLAIN, statuses=False) as hearing:
+    with ExitStack() as stack:
+        hearing = stack.enter_context(Hearing(stage.log, running.state, apps.PLAIN, statuses=False))
         writer = TopicWriter(stage, topic, RATE)
-        drill = _Drill(stage, running, hearing, writer)
+        drill = stack.enter_context(closing(_Drill(stage, running, hearing, writer)))
         until(lambda: drill.speaks_for(wall_us() - 2 * AFTER_US), END_S, "no results come")
         with bars.bar(f"{kills} kills of an ingress", kills) as at:
             for n in range(kills):
@@ -102,6 +104,9 @@ class _Drill:
         self.times: list[tuple[int, int]] = []
         self._stage, self._running, self._hearing, self._writer = stage, running, hearing, writer
         self._statuses = StatusReader(stage.log, running.state.name, running.started_ms)
+
+    def close(self) -> None:
+        self._statuses.close()
 
     def kill(self) -> None:
         """Kill the owner, wait until the other one copies, and start the killed one again."""

@@ -9,9 +9,8 @@ from types import TracebackType
 
 import numpy as np
 
-from borealis_py.bench.load.stage import Stage
 from borealis_py.log import topics
-from borealis_py.log.base import Feed
+from borealis_py.log.base import Feed, Log
 from borealis_py.log.records import BatchHeader, unpack_source
 from borealis_py.query.names import part_name
 
@@ -21,9 +20,9 @@ WAIT_S = 0.05
 class SourceFollower(AbstractContextManager["SourceFollower"]):
     """Follows the only partition of each of these sources of an app, from its beginning."""
 
-    def __init__(self, stage: Stage, app: str, sources: list[str]) -> None:
+    def __init__(self, log: Log, app: str, sources: list[str]) -> None:
         self._woken = threading.Event()
-        self._reader = stage.log.reader(self._woken.set)
+        self._reader = log.reader(self._woken.set)
         self._numbers: dict[Feed, int] = {}
         for number, source in enumerate(sources):
             feed = topics.source(app, part_name(source, 0))
