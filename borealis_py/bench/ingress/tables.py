@@ -20,7 +20,8 @@ PUBLISHED = (
 MORE_P50_MS, MORE_P99_MS = 5.0, 25.0
 LEAST = {"json": 0.35, "avro": 0.15}
 TENTATIVE_MOST = 0.03
-IN_STEP_S = 1.0
+IN_STEP_S = 2.0
+"""The ingress keeps 1 s; a reader sees a record's rows at once, which span up to as much again."""
 COLUMNS = ["", "found>", "goal>", ""]
 CURVE = (1, 5, 10, 20, 30, 40, 50, 60, 70, 80, 90, 95, 99)
 
@@ -113,7 +114,7 @@ def _catching_goals(c: Catching) -> Iterator[Goal]:
     what = f"{sum(c.rows):,} rows in three full topics"
     yield Goal(f"{what}: dropped", f"{c.dropped} ({c.dead} dead letters)", "0", c.dropped == 0)
     yield Goal(f"{what}: tentative buckets", str(c.tentative), "0", c.tentative == 0)
-    yield Goal(f"{what}: ahead of the slowest", f"{c.lead_s:.2f} s", "in step", c.lead_s <= IN_STEP_S + 0.5)
+    yield Goal(f"{what}: ahead of the slowest", f"{c.lead_s:.2f} s", f"<= {IN_STEP_S:g} s", c.lead_s <= IN_STEP_S)
     yield Goal(f"{what}: all counted after", f"{c.seconds:.1f} s")
 
 
