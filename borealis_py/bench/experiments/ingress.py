@@ -35,7 +35,7 @@ class IngressSize:
 
 
 SIZES = {
-    "short": IngressSize(runs=1, seconds=8, rows=60_000, copies=1, full=60_000, span_s=20, kills=1),
+    "short": IngressSize(runs=1, seconds=8, rows=150_000, copies=1, full=60_000, span_s=20, kills=1),
     "usual": IngressSize(runs=3, seconds=20, rows=300_000, copies=3, full=1_000_000, span_s=100, kills=20),
     "full": IngressSize(runs=5, seconds=60, rows=1_000_000, copies=3, full=1_000_000, span_s=100, kills=100),
 }
