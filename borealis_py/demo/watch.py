@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from dataclasses import dataclass, field
+from typing import Any
 
 from borealis_py.api import live
 from borealis_py.app.state import AppState, StatusReader
@@ -18,17 +19,25 @@ SPAN_MAX = 100_000
 
 
 class QueryWatcher(threading.Thread):
-    """Follows one query's live view to its end. `arrivals`: first word about each bucket; `error`: why it stopped."""
+    """Follows one query's live view to its end.
+
+    `arrivals`: first word about each bucket; `stable`: rows that will not change any more; `error`: why it stopped.
+    """
 
     def __init__(self, log: Log, state: AppState, query: str, stop: threading.Event) -> None:
         super().__init__(name=f"follow {query}", daemon=True)
         self.query = query
         self.arrivals: list[Arrival] = []
-        self.stable_rows = 0
+        self.stable: list[dict[str, Any]] = []
         self.tentative_rows = 0
         self.ended = False
         self.error: str | None = None
         self._log, self._state, self._stop_event = log, state, stop
+
+    @property
+    def stable_rows(self) -> int:
+        """How many there are."""
+        return len(self.stable)
 
     def run(self) -> None:
         clock = SystemClock()
@@ -39,7 +48,7 @@ class QueryWatcher(threading.Thread):
                     self.tentative_rows += len(change.rows)
                     self.arrivals.append(Arrival(change.bucket, wall, change.kind))
                 elif change.kind in ("STABLE", "BOUNDARY"):
-                    self.stable_rows += len(change.rows)
+                    self.stable += change.rows
                     end = min(change.end, change.bucket + SPAN_MAX)
                     self.arrivals += [Arrival(b, wall, "STABLE") for b in range(change.bucket, end)]
             self.ended = not self._stop_event.is_set()

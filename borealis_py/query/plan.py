@@ -202,12 +202,19 @@ class LookupOp(Value):
 
 class TableFile(Value):
     """A file with the rows of a table. `path`: the same on every machine. `format`: of its content. `columns`: (name,
-    type) each. `sha256`: of its content, in hex; empty: it has not been read yet."""
+    type) each. `sha256`: of its content, in hex; empty: it has not been read yet. `table`: the table's name, for
+    messages."""
 
     path: str
     format: Literal["csv", "json", "parquet"]
     columns: tuple[tuple[str, str], ...]
     sha256: str = ""
+    table: str = ""
+
+    @property
+    def place(self) -> str:
+        """Of the table, for messages."""
+        return f"table {self.table!r}, file {self.path}"
 
 
 class FileLookupOp(Value):

@@ -259,7 +259,7 @@ class AppSpec(Value):
     def _determining(self, name: str) -> Any:
         sources = [(source, list(self.sources[source].items())) for source in self.sources_of(name)]
         nodes = {node: self.node(node) for node in self.upstream_of(name)}
-        whole = {"file": {"path"}}  # of a table's file its content counts, wherever it lies
+        whole = {"file": {"path", "table"}}  # of a table's file its content counts, wherever it lies
         plans = [
             [node, spec.inputs, [op.model_dump(mode="json", exclude=whole) for op in spec.plan]]
             for node, spec in nodes.items()

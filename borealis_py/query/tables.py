@@ -38,5 +38,5 @@ def file_table(
     kind = next((kind for end, kind in _FORMATS.items() if text.lower().endswith(end)), None)
     if kind is None:
         raise QueryError(f"{where}: file={text!r}; give the path of a file that ends in {', '.join(_FORMATS)}")
-    read = TableFile(path=text, format=kind, columns=tuple(columns.items()))
+    read = TableFile(path=text, format=kind, columns=tuple(columns.items()), table=name)
     return Table(read, tuple(columns), table_key(key, tuple(columns)))

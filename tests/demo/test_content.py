@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
@@ -12,7 +13,9 @@ import pytest
 from borealis_py.demo.content import ContentReport, content_of
 from borealis_py.demo.flights import app
 from borealis_py.demo.model import NETWORKS, SOURCES, tuples_of
+from borealis_py.demo.weather import TABLE
 from borealis_py.engine.kernel import compile_query
+from borealis_py.engine.keyed.table_file import known
 from borealis_py.verify import Evidence, judge
 from borealis_py.verify.envelope import Row
 from borealis_py.verify.evidence import CommittedRow, ProgressRecord
@@ -45,6 +48,8 @@ def flights() -> pd.DataFrame:
     rows.append((0, T0 + 15 * W + 99_000, "UA", math.nan))  # cancelled
     rows.append((1, T0 + 16 * W + 99_000, "AA", 300.0))  # very late without LGA
     table = pd.DataFrame(rows, columns=["source", "stime", "carrier", "dep_delay"])
+    table["origin"] = [SOURCES[source].upper() for source in table.source]
+    table["sched"] = [f"2013-01-{1 + n % 28:02}T{n % 24:02}:{n % 60:02}" for n in range(len(table))]
     return table.sort_values("stime", kind="stable").reset_index(drop=True)
 
 
@@ -151,11 +156,14 @@ def test_the_model_is_what_a_plain_loop_computes() -> None:
     table = flights()
     seconds: dict[tuple[int, str], list[float]] = {}
     late: list[Row] = []
+    with TABLE.open() as file:
+        observed = {(o, hour): (float(miles), float(rain)) for o, hour, miles, rain in list(csv.reader(file))[1:]}
     for row in table.sort_values(["stime", "source"]).itertuples():
         if not math.isnan(row.dep_delay):
             seconds.setdefault((row.stime // 1_000_000, row.carrier), []).append(row.dep_delay / 60)
         if row.dep_delay > 120:
-            late.append((row.carrier, row.dep_delay, row.stime))
+            weather = observed.get((row.origin, row.sched[:13]), (None, None))
+            late.append((row.carrier, row.dep_delay, row.origin, row.sched[:13], *weather, row.stime))
     found = NETWORKS["carrier_delays"].run(tuples_of(table))
     assert [(int(str(r[0])) // 1_000_000, r[2], r[3]) for r in found] == [
         (s, c, len(v)) for (s, c), v in sorted(seconds.items())
@@ -164,6 +172,7 @@ def test_the_model_is_what_a_plain_loop_computes() -> None:
         assert mean == pytest.approx(sum(values) / len(values), rel=1e-12)
         assert (int(str(end)) - int(str(start)), stime) == (1_000_000, int(str(end)) - 1)
     assert NETWORKS["very_late"].run(tuples_of(table)) == late
+    assert len({row[4:6] for row in late}) > 3
 
 
 # One fault each ------------------------------------------------------------------------------------------------------
@@ -375,8 +384,8 @@ def test_a_second_failure_starts_from_the_corrected_state(name: str) -> None:
 
 def test_tuples_that_were_not_published_as_they_were_given_are_told() -> None:
     world = good("very_late")
-    carrier, delay, stime = world.tuples["ewr"][0]
-    world.tuples["ewr"][0] = ("ZZ", delay, stime)
+    carrier, *others = world.tuples["ewr"][0]
+    world.tuples["ewr"][0] = ("ZZ", *others)
     del world.tuples["jfk"][-1]
     report = world.judge()
     assert report.published_different == 2
@@ -385,7 +394,7 @@ def test_tuples_that_were_not_published_as_they_were_given_are_told() -> None:
 
 
 def test_the_schemas_are_those_of_the_app() -> None:
-    spec = app.describe()
+    spec = app.describe().with_files(known)
     assert tuple(spec.sources) == SOURCES
     for name, network in NETWORKS.items():
         assert compile_query(spec, name).output_schema.equals(network.stages[0].schema)

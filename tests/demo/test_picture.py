@@ -4,12 +4,16 @@ import pytest
 
 from borealis_py.demo.picture import (
     KINDS,
+    MARKED,
     STATES,
+    UNMARKED,
     Band,
+    Cell,
     PicturedJob,
     PicturePanel,
     PicturePoint,
     Span,
+    Strip,
     Timeline,
     draw,
     spans,
@@ -69,6 +73,22 @@ def test_states_are_coloured_bands_and_spark_jobs_are_marked() -> None:
     assert tips["replica <0> UPSTREAM_FAILURE, 20.00 s to 30.00 s"] == STATES["UPSTREAM_FAILURE"]
     assert any("redo on Spark: 1400 rows" in tip for tip in tips if tip)
     assert not any("inline" in tip for tip in tips if tip)
+
+
+def test_a_strip_lies_below_the_bands_and_is_explained_once() -> None:
+    strip = Strip(
+        "visibility", "visibility < 3 miles", (Cell(1.0, 1.1, True, "0.5 miles"), Cell(2.0, 2.1, False, "10 miles"))
+    )
+    band = Band("replica 0", (Span("STABLE", 0.0, 20.0),))
+    root = ElementTree.fromstring(draw(timeline(panels=(PicturePanel("q", (), (band, band), strip),))))
+    cells = {r.findtext(f"{SVG}title"): r for r in root.iter(f"{SVG}rect")}
+    assert [cells[tip].get("fill") for tip in ("0.5 miles", "10 miles")] == [MARKED, UNMARKED]
+    bands = [float(r.get("y", "0")) for tip, r in cells.items() if tip and tip.startswith("replica 0")]
+    assert float(cells["10 miles"].get("y", "0")) > max(bands)
+    texts = [t.text for t in root.iter(f"{SVG}text")]
+    assert texts.count("visibility") == texts.count("visibility < 3 miles") == 1
+    axis = next(float(t.get("y", "0")) for t in root.iter(f"{SVG}text") if t.text == "seconds since T0")
+    assert float(cells["10 miles"].get("y", "0")) + 20 < axis
 
 
 def test_changes_of_state_become_spans() -> None:

@@ -2,10 +2,23 @@
 
 from __future__ import annotations
 
+import io
+import json
+from dataclasses import asdict
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
+from xml.etree import ElementTree
 
-from borealis_py.demo.report import Facts, _corrected_by_turns
+from rich.console import Console
+
+from borealis_py.demo.content import ContentReport
+from borealis_py.demo.measure import Arrival, measure
+from borealis_py.demo.picture import MARKED, UNMARKED
+from borealis_py.demo.report import LOOKED_UP, Facts, _corrected_by_turns, finish
+from borealis_py.demo.watch import Story
+
+W, T0 = 100_000, 1_700_000_000_000_000
 
 
 def told(*reconciliations: tuple[int, str, int]) -> tuple[bool, str]:
@@ -25,3 +38,34 @@ def test_a_replica_that_also_took_a_peers_checkpoint_over_is_counted_there_too()
 
 def test_a_replica_that_only_took_over_is_not_on_spark() -> None:
     assert told((0, "spark", 2), (1, "peer", 0)) == (True, "1 on Spark, 1 from a peer, of 2")
+
+
+def test_the_weather_that_very_late_flights_had_is_in_report_picture_and_summary(tmp_path: Path) -> None:
+    content = tmp_path / "content.json"
+    content.write_text(json.dumps({**asdict(ContentReport()), "ok": True}))
+    first = T0 // W
+    arrivals = [Arrival(b, (b + 1) * W + 5_000, "STABLE") for b in range(first, first + 60)]
+    delays = measure(arrivals, W, first, first + 60, T0 + 5_000_000)
+    rows = [
+        {"hour": "2013-01-02T05", "visibility": 0.5, "rain": 0.1},
+        {"hour": "2013-01-05T17", "visibility": 10.0, "rain": 0.0},
+        {"hour": "2013-01-05T17", "visibility": None, "rain": None},
+    ]
+    cut = (T0 + 5_000_000, T0 + 5_500_000)
+    facts = Facts(
+        1.0, "lga", cut, T0, 6, {"ewr": 3}, Story(), {"carrier_delays": delays, LOOKED_UP: delays}, rows, content, [],
+        False, W,
+    )  # fmt: skip
+    verdict = finish(facts, tmp_path)
+    assert verdict.report["weather"] == {"very_late_flights": 3, "with_weather": 2, "poor_visibility": 1}
+    picture = ElementTree.fromstring((tmp_path / "timeline.svg").read_text())
+    tips = {
+        r.findtext("{http://www.w3.org/2000/svg}title"): r.get("fill")
+        for r in picture.iter("{http://www.w3.org/2000/svg}rect")
+    }
+    assert tips["very late flights in 0.5 miles of visibility"] == MARKED
+    assert tips["very late flights in 10 miles of visibility"] == UNMARKED
+    assert [t.text for t in picture.iter("{http://www.w3.org/2000/svg}text")].count("visibility") == 1
+    said = io.StringIO()
+    verdict.print(Console(file=said, width=200))
+    assert "1 of 3 very late flights were to leave at a visibility below 3 miles" in said.getvalue()

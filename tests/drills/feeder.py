@@ -7,42 +7,26 @@ log has acknowledged goes into a file, one line a flush: that much must never be
 from __future__ import annotations
 
 import argparse
-import json
 import signal
 import threading
-import time
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 
 from borealis_py.api import publisher
 from borealis_py.client.ingest import InputRow, read_jsonl
 from borealis_py.client.publisher import Publisher
 from borealis_py.config.signals import set_by
 from tests.drills.network import row_of
+from tests.drills.pacing import FLUSH_ROWS, OUTAGE_S, due, note, options
 from tests.drills.poison import Plan, line_of
 
-FLUSH_ROWS = 20
-OUTAGE_S = 120.0
-"""A broker may be away for so long."""
 
-
-def feed(
-    publisher_: Publisher,
-    source: str,
-    period_us: int,
-    start_us: int,
-    acks: Path,
-    poison: Plan | None,
-    stop: threading.Event,
-) -> None:
-    """Publish row n at start + n * period; rows that are overdue go at once."""
-    with publisher_, acks.open("a", encoding="utf-8") as file:
+def feed(publisher_: Publisher, source: str, args: argparse.Namespace, stop: threading.Event) -> None:
+    """Publish row n when it is due."""
+    poison = Plan(args.poison)
+    with publisher_, args.acks.open("a", encoding="utf-8") as file:
         n = publisher_.last_seq + 1
-        while not stop.is_set():
-            stop.wait(max(0.0, (start_us + n * period_us - time.time_ns() // 1000) / 1e6))
-            if stop.is_set():
-                break
-            what = None if poison is None else poison.of(source, n)
+        while due(args, n, stop):
+            what = poison.of(source, n)
             if what is None:
                 publisher_.send(row_of(source, n), seq=n)
             else:
@@ -50,8 +34,7 @@ def feed(
             n += 1
             if n % FLUSH_ROWS == 0:
                 publisher_.flush(OUTAGE_S)
-                file.write(json.dumps({"source": source, "acknowledged": n - 1}) + "\n")
-                file.flush()
+                note(file, source, n)
         publisher_.close(end=True)
 
 
@@ -66,14 +49,9 @@ def give(publisher_: Publisher, line: bytes, n: int) -> None:
 
 def main() -> None:
     """One thread a source; an error of any ends the process with a traceback."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--bootstrap", required=True)
+    parser = options(__doc__)
     parser.add_argument("--app", required=True)
     parser.add_argument("--sources", required=True, help="comma separated")
-    parser.add_argument("--period-us", type=int, default=50_000)
-    parser.add_argument("--start-us", type=int, required=True)
-    parser.add_argument("--acks", type=Path, required=True)
-    parser.add_argument("--poison", type=Path, default=None, help="which tuples to replace by what nobody can use")
     parser.add_argument("--take-over", action="store_true")
     args = parser.parse_args()
     stop = threading.Event()
@@ -82,8 +60,7 @@ def main() -> None:
     def run(source: str) -> None:
         try:
             it = publisher(source, app=args.app, bootstrap=args.bootstrap, take_over=args.take_over)
-            poison = None if args.poison is None else Plan(args.poison)
-            feed(it, source, args.period_us, args.start_us, args.acks, poison, stop)
+            feed(it, source, args, stop)
         finally:
             stop.set()  # one that failed ends the others
 

@@ -12,13 +12,12 @@ import json
 import signal
 import threading
 import time
-from pathlib import Path
 
 from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartition
 
 from borealis_py.config.signals import set_by
-from tests.drills.feeder import FLUSH_ROWS, OUTAGE_S
 from tests.drills.network import row_of
+from tests.drills.pacing import FLUSH_ROWS, OUTAGE_S, due, note, options
 from tests.drills.poison import Plan, line_of
 
 
@@ -32,7 +31,7 @@ def end_of(bootstrap: str, topic: str) -> int:
 
 
 def produce(args: argparse.Namespace, stop: threading.Event) -> None:
-    """Row n at start + n * period. Raises AssertionError: a record was not taken, or not as the n-th."""
+    """Write row n when it is due. Raises AssertionError: a record was not taken, or not as the n-th."""
     poison = Plan(args.poison)
     n = end_of(args.bootstrap, args.topic)
     producer = Producer({
@@ -49,10 +48,7 @@ def produce(args: argparse.Namespace, stop: threading.Event) -> None:
             wrong.append(f"row {message.key()!r} at {at}: {error}")
 
     with args.acks.open("a", encoding="utf-8") as file:
-        while not stop.is_set():
-            stop.wait(max(0.0, (args.start_us + n * args.period_us - time.time_ns() // 1000) / 1e6))
-            if stop.is_set():
-                break
+        while due(args, n, stop):
             what = poison.of(args.source, n)
             row = json.dumps(row_of(args.source, n)).encode() if what is None else line_of(what, args.source, n)
             at_ms = time.time_ns() // 1_000_000
@@ -61,24 +57,18 @@ def produce(args: argparse.Namespace, stop: threading.Event) -> None:
             if n % FLUSH_ROWS == 0:
                 assert not producer.flush(OUTAGE_S), "the broker is away for too long"
                 assert not wrong, wrong[:3]
-                file.write(json.dumps({"source": args.source, "acknowledged": n - 1}) + "\n")
-                file.flush()
+                note(file, args.source, n)
             producer.poll(0)
         assert not producer.flush(OUTAGE_S), "the broker is away for too long"
-        file.write(json.dumps({"source": args.source, "acknowledged": n - 1}) + "\n")
+        note(file, args.source, n)
     assert not wrong, wrong[:3]
 
 
 def main() -> None:
     """An error ends the process with a traceback."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--bootstrap", required=True)
+    parser = options(__doc__)
     parser.add_argument("--topic", required=True)
     parser.add_argument("--source", required=True, help="the app's name of what is made of its rows")
-    parser.add_argument("--period-us", type=int, default=50_000)
-    parser.add_argument("--start-us", type=int, required=True)
-    parser.add_argument("--acks", type=Path, required=True)
-    parser.add_argument("--poison", type=Path, required=True, help="which tuples to replace by what nobody can use")
     stop = threading.Event()
     set_by([signal.SIGTERM], stop)
     produce(parser.parse_args(), stop)

@@ -19,6 +19,7 @@ pytestmark = [pytest.mark.e2e, pytest.mark.broker, pytest.mark.spark, pytest.mar
 
 DAYS = 12
 PUBLISHED = 10_452
+VERY_LATE, POOR = 108, 1
 REPLICAS = [(q, k) for q in ("carrier_delays", "very_late") for k in (0, 1)]
 
 
@@ -99,11 +100,17 @@ def test_the_rest_of_the_report_is_there(report: dict[str, Any]) -> None:
     assert all(isinstance(report[name], float) and report[name] >= 0 for name in names)
 
 
+def test_very_late_flights_have_the_weather_of_their_hour(report: dict[str, Any]) -> None:
+    """That it is the right one is part of what is compared with pandas."""
+    assert report["weather"] == {"very_late_flights": VERY_LATE, "with_weather": VERY_LATE, "poor_visibility": POOR}
+
+
 def test_the_picture_shows_both_queries(out: Path) -> None:
     text = "".join(ElementTree.fromstring((out / "timeline.svg").read_text()).itertext())
     assert "carrier_delays" in text
     assert "very_late" in text
     assert "STABILIZATION" in text
+    assert "visibility < 3 miles" in text
 
 
 def test_nothing_is_left_running(out: Path) -> None:

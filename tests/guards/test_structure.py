@@ -34,6 +34,7 @@ STARTED = {
     "borealis_py.cli.reference.__main__",
     "borealis_py.config.reference",
     "borealis_py.demo.content_check",
+    "borealis_py.demo.weather",
     "borealis_py.runtime.process",
     "borealis_py.runtime.spark.daemon",
     "borealis_py.runtime.spark.make_class_archive",

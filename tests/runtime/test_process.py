@@ -14,6 +14,7 @@ from borealis_py.app import launch
 from borealis_py.app.exit_codes import REFUSED
 from borealis_py.app.process_spec import VARIABLE, ProcessSpec
 from borealis_py.demo.flights import app
+from borealis_py.engine.keyed.table_file import known
 from borealis_py.protocol.settings import DelayPolicy, Delays, Timing
 from borealis_py.query import App
 from borealis_py.runtime.ends import KernelDiffers
@@ -136,7 +137,7 @@ def test_a_process_that_is_told_nonsense_says_so_in_one_line(
 
 
 def test_the_demos_app_is_what_the_checker_expects() -> None:
-    reports = launch.check(app.describe(), Timing())
+    reports = launch.check(app.describe().with_files(known), Timing())
     assert [r.name for r in reports] == ["carrier_delays", "very_late"]
 
 

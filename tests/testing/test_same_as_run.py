@@ -7,10 +7,11 @@ from collections import Counter
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from borealis_py.testing import RefusedRow, World, run
+from borealis_py.testing import RefusedRow, run
 from borealis_py.testing.rows import TimedRow
 from tests.examples import examples
 from tests.testing.apps import network
+from tests.testing.failures import Failure, ended, failures
 
 SOURCES = ("web.0", "web.1", "till")
 PROCESSES = ("cleaned", "cleaned.r0", "parts.0.r1", "parts.1", "totals.0.r0", "totals", "big.r0", *SOURCES)
@@ -26,12 +27,6 @@ row: st.SearchStrategy[TimedRow] = st.tuples(
     ),
 )
 rows = st.fixed_dictionaries({source: st.lists(row, max_size=25) for source in SOURCES})
-duration = st.integers(100, 5_000).map(lambda ms: f"{ms}ms")
-failure = st.one_of(
-    st.tuples(st.just("lose"), st.sampled_from(SOURCES), duration),
-    st.tuples(st.sampled_from(["kill", "pause"]), st.sampled_from(PROCESSES), duration),
-    st.tuples(st.just("advance"), st.just(""), duration),
-)
 
 
 def what(letters: list[RefusedRow] | tuple[RefusedRow, ...]) -> Counter[tuple[str, str, bytes, int]]:
@@ -40,20 +35,12 @@ def what(letters: list[RefusedRow] | tuple[RefusedRow, ...]) -> Counter[tuple[st
 
 
 @settings(max_examples=examples(8))
-@given(rows, st.lists(failure, max_size=6), st.integers(0, 1_000))
+@given(rows, failures(SOURCES, PROCESSES), st.integers(0, 1_000))
 def test_a_world_ends_as_if_nothing_had_failed(
-    some: dict[str, list[TimedRow]], failures: list[tuple[str, str, str]], seed: int
+    some: dict[str, list[TimedRow]], suffered: list[Failure], seed: int
 ) -> None:
     expected = run(network(), some)
-    with World(network(), seed=seed) as world:
-        for source in SOURCES:
-            world.send(source, *some[source])
-        for kind, name, for_ in failures:
-            if kind == "advance":
-                world.advance(for_)
-            else:
-                getattr(world, kind)(name, for_)
-        world.end()
+    with ended(network(), some, suffered, seed) as world:
         for query in ("totals", "big", "till_only"):
             assert repr(world.corrected(query)) == repr(expected.corrected(query))
         assert what(world.dead_letters()) == what(expected.dead_letters)

@@ -25,13 +25,13 @@ ROWS = 20
 """Rows of each source, 200 ms apart."""
 
 
-def measure(command: Sequence[str] = COMMAND) -> FirstTestFigures:
+def measure(command: Sequence[str] = COMMAND, runs: int = RUNS) -> FirstTestFigures:
     """Medians of some processes. Raises BenchError: one failed, or computed other rows in its world."""
     from borealis_py.bench.report.figures import FirstTestFigures
 
-    found = [_once(command) for _ in range(RUNS)]
+    found = [_once(command) for _ in range(runs)]
     import_s, run_s, world_s = (median(one[name] for one in found) for name in ("import_s", "run_s", "world_s"))
-    return FirstTestFigures(RUNS, import_s, run_s, world_s)
+    return FirstTestFigures(runs, import_s, run_s, world_s)
 
 
 def _once(command: Sequence[str]) -> dict[str, float]:

@@ -1,8 +1,9 @@
 """The simplest program with the same result: consume JSON events, count and sum per second and customer, produce the
 results.
 
-Topics of one partition, one event per record (with --arrays a JSON array of events), nothing survives a crash. It uses
-nothing of borealis; `borealis bench quick` and `throughput` compare replicas with it.
+Topics of one partition, one event per record (with --arrays a JSON array of events, with --avro SCHEMA in Avro's binary
+encoding), nothing survives a crash. It uses nothing of borealis; `borealis bench quick` and `throughput` compare
+replicas with it, `ingress` ingresses.
 
     python -m borealis_py.bench.measure.raw_loop --bootstrap localhost:9092 --events 1000000 raw.events... raw.results
 
@@ -13,9 +14,12 @@ of processor time in that, results.
 from __future__ import annotations
 
 import argparse
+import io
 import json
 import sys
 import time
+from collections.abc import Callable
+from typing import Any
 
 import orjson
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
@@ -27,9 +31,9 @@ SILENCE_S = 15.0
 
 
 def aggregate(
-    bootstrap: str, topics: list[str], events: int, arrays: bool = False
+    bootstrap: str, topics: list[str], events: int, arrays: bool = False, loads: Callable[[bytes], Any] = orjson.loads
 ) -> dict[tuple[int, str], list[float]]:
-    """Count and sum of `amount` by (second, customer) over `events` events."""
+    """Count and sum of `amount` by (second, customer) over `events` events. `loads`: decodes a record."""
     consumer = Consumer(
         {
             "bootstrap.servers": bootstrap,
@@ -43,7 +47,7 @@ def aggregate(
         consumer.list_topics(topic, timeout=5)  # else the first assign waits a second
     consumer.assign([TopicPartition(topic, 0, 0) for topic in topics])
     totals: dict[tuple[int, str], list[float]] = {}
-    loads, seen, heard = orjson.loads, 0, time.monotonic()
+    seen, heard = 0, time.monotonic()
     while seen < events:
         messages = consumer.consume(min(BATCH, events - seen), WAIT_S)
         for message in messages:
@@ -66,6 +70,14 @@ def aggregate(
             raise SystemExit(f"{', '.join(topics)}: {seen} of {events} events came, then nothing for {SILENCE_S:g} s")
     consumer.close()
     return totals
+
+
+def avro_decoder(schema: str) -> Callable[[bytes], Any]:
+    """Decodes records of this schema, without a header."""
+    from fastavro import parse_schema, schemaless_reader
+
+    parsed = parse_schema(json.loads(schema))
+    return lambda record: schemaless_reader(io.BytesIO(record), parsed, None)
 
 
 def produce(bootstrap: str, topic: str, totals: dict[tuple[int, str], list[float]]) -> None:
@@ -95,11 +107,13 @@ def main() -> None:
     parser.add_argument("--bootstrap", required=True)
     parser.add_argument("--events", type=int, required=True)
     parser.add_argument("--arrays", action="store_true", help="a record is a JSON array of events")
+    parser.add_argument("--avro", metavar="SCHEMA", help="a record is one event in Avro, by this schema")
     parser.add_argument("events_topics", nargs="+")
     parser.add_argument("results_topic")
     args = parser.parse_args()
+    loads = avro_decoder(args.avro) if args.avro else orjson.loads
     started, used = time.monotonic(), time.process_time()
-    totals = aggregate(args.bootstrap, args.events_topics, args.events, args.arrays)
+    totals = aggregate(args.bootstrap, args.events_topics, args.events, args.arrays, loads)
     produce(args.bootstrap, args.results_topic, totals)
     seconds, cpu_s = time.monotonic() - started, time.process_time() - used
     json.dump({"events": args.events, "seconds": seconds, "cpu_s": cpu_s, "results": len(totals)}, sys.stdout)

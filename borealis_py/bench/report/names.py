@@ -9,6 +9,9 @@ EXPERIMENTS = {
     "throughput": "Catching up by rows a record, beside the raw loop; what keeps up with 900 to 50 000 events/s",
     "overhead": "Delay without failure against bucket width and boundary interval; checkpoints against state size",
     "memory": "An hour of one input while another is missing, then corrected: memory of the replicas, and what is lost",
+    "ingress": "Topics that others write: delay beside our publisher, copying beside the raw loop, full topics, kills",
+    "join": "How long a bucket of a join takes in the engine, without a broker",
+    "first-test": "How long a first test of an app takes, without Java or a broker",
     "reconcile": "Seconds to redo 1 000 to 1 000 000 rows, inline and on Spark, and what that does to live results",
 }
 """What each measures, in one line."""

@@ -28,11 +28,13 @@ class ExperimentOptions:
         size: "short" is what `borealis_py.bench.report.check` compares, "full" the whole grid.
         host: where replicas run, as for `borealis up --host`. Simulated experiments ignore it.
         work: gets data and logs of the run; None: none are kept.
+        kills: how often a process is killed, in the experiment that kills some; None: as its size says.
     """
 
     size: Size = "usual"
     host: str = "process"
     work: Path | None = None
+    kills: int | None = None
 
 
 Run = Callable[[ExperimentOptions, Bars], Outcome]

@@ -159,55 +159,67 @@ def publish(
         print_json(report)
 
 
-@app.command()
-def join(
-    rows_per_s: Annotated[int, typer.Option("--rows-per-s", min=20, help="Rows a second, of both sides.")] = 10_000,
-    within_s: Annotated[int, typer.Option("--within-s", min=1, max=3_600, help="Seconds for which rows wait.")] = 60,
-    keys: Annotated[int, typer.Option("--keys", min=1, help="How many different keys.")] = 100_000,
-    json: Json = False,
-) -> None:
-    """How long a bucket of a join takes in the engine, without a broker: half a minute.
-
-    The table is on standard error.
-    """
-    from borealis_py.bench.measure.kernel import joins as measured
-    from borealis_py.bench.report.figures import BenchError
-
-    options = measured.JoinOptions(rows_per_s=rows_per_s, within_s=within_s, keys=keys)
-    with _telling(BenchError):
-        report = measured.run(options, err())
-    measured.show(report, err())
-    if json:
-        print_json(report)
+Full = Annotated[bool, typer.Option("--full", help="Measure the whole grid, however long it takes.")]
+Short = Annotated[bool, typer.Option("--short", help="Measure the smallest grid.")]
+Figures = Annotated[Path, typer.Option("--figures", help="Where NAME.json and NAME.svg go.")]
+Kills = Annotated[
+    int | None,
+    typer.Option("--kills", min=0, max=1_000, help="Kills of the ingress.", show_default="20; --short: 1, --full: 100"),
+]
+KILLING = ("ingress",)
+"""Experiments that take --kills."""
 
 
 def _experiment(name: str, what: str) -> None:
     """Create the command of one experiment."""
 
     def command(
-        full: Annotated[bool, typer.Option("--full", help="Measure the whole grid, however long it takes.")] = False,
-        short: Annotated[bool, typer.Option("--short", help="Measure the smallest grid.")] = False,
+        full: Full = False,
+        short: Short = False,
         host: Host = "process",
-        figures: Annotated[Path, typer.Option("--figures", help="Where NAME.json and NAME.svg go.")] = FIGURES,
+        figures: Figures = FIGURES,
         work: Work = None,
         json: Json = False,
     ) -> None:
-        from borealis_py.bench.report import runner
-        from borealis_py.bench.report.figures import BenchError
-        from borealis_py.kafka.errors import BrokerError
+        _run(name, full, short, host, figures, work, json)
 
-        check_host(host)
-        size: runner.Size = "full" if full else "short" if short else "usual"
-        options = runner.ExperimentOptions(size=size, host=host, work=work)
-        with _telling(BenchError, BrokerError, hint=LOGS):
-            outcome = runner.run(name, options, err(), None if short else figures)
-        print_table(outcome.title, outcome.columns, outcome.rows)
-        for text in (outcome.published, outcome.setup, outcome.worse):
-            out().print(text, soft_wrap=True)
-        if json:
-            print_json(outcome)
+    def killing(
+        full: Full = False,
+        short: Short = False,
+        kills: Kills = None,
+        figures: Figures = FIGURES,
+        work: Work = None,
+        json: Json = False,
+    ) -> None:
+        _run(name, full, short, "process", figures, work, json, kills)
 
-    app.command(name, help=f"{what}.")(command)
+    app.command(name, help=f"{what}.")(killing if name in KILLING else command)
+
+
+def _run(
+    name: str,
+    full: bool,
+    short: bool,
+    host: str,
+    figures: Path,
+    work: Path | None,
+    json: bool,
+    kills: int | None = None,
+) -> None:
+    from borealis_py.bench.report import runner
+    from borealis_py.bench.report.figures import BenchError
+    from borealis_py.kafka.errors import BrokerError
+
+    check_host(host)
+    size: runner.Size = "full" if full else "short" if short else "usual"
+    options = runner.ExperimentOptions(size=size, host=host, work=work, kills=kills)
+    with _telling(BenchError, BrokerError, hint=LOGS):
+        outcome = runner.run(name, options, err(), None if short else figures)
+    print_table(outcome.title, outcome.columns, outcome.rows)
+    for text in (outcome.published, outcome.setup, outcome.worse):
+        out().print(text, soft_wrap=True)
+    if json:
+        print_json(outcome)
 
 
 for _name, _what in EXPERIMENTS.items():

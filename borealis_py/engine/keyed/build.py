@@ -72,7 +72,7 @@ def file_lookup_operator(c: StatementCompiler, op: FileLookupOp, left: Relation)
         keys = list(zip(*(said(rows.column(name)) for name in found.kept.by), strict=True))
         twice = Counter(map(repr, keys)).most_common(1)[0][0]
         raise QueryError(
-            f"{op.file.path}: {rows.num_rows - block.num_rows} rows have a key ({', '.join(found.kept.by)}) that is "
+            f"{op.file.place}: {rows.num_rows - block.num_rows} rows have a key ({', '.join(found.kept.by)}) that is "
             f"there already, such as {twice}; a table has one row for each"
         )
     return FileLookupOperator(left.slot, found, block)

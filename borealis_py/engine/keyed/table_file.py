@@ -23,7 +23,8 @@ from borealis_py.types.values import Misfit, Rules, rules, sent
 def known(file: TableFile) -> TableFile:
     """The file as it is on this machine: its absolute path and its SHA-256. Raises QueryError where there is none."""
     path = Path(file.path).resolve()
-    return file.model_copy(update={"path": str(path), "sha256": hashlib.sha256(_content(path)).hexdigest()})
+    there = file.model_copy(update={"path": str(path)})
+    return there.model_copy(update={"sha256": hashlib.sha256(_content(there)).hexdigest()})
 
 
 def rows_of(file: TableFile, schema: pa.Schema) -> pa.RecordBatch:
@@ -31,29 +32,31 @@ def rows_of(file: TableFile, schema: pa.Schema) -> pa.RecordBatch:
 
     Raises:
         TableFileDiffers: it is not there, or not the one that the app was described with.
-        QueryError: it cannot be read; the message names the row and why.
+        QueryError: it cannot be read, or is corrupt; the message names the table, the file, and what is wrong.
     """
-    content = _content(Path(file.path))
+    content = _content(file)
     found = hashlib.sha256(content).hexdigest()
     if found != file.sha256:
         raise TableFileDiffers(
-            f"{file.path}: its SHA-256 is {found}, the app was described with {file.sha256 or 'none'}. All machines "
+            f"{file.place}: its SHA-256 is {found}, the app was described with {file.sha256 or 'none'}. All machines "
             "need the same file at this path: copy it there, or begin anew with the new one: `borealis up --reset`"
         )
     columns = dict(file.columns)
     try:
-        made = _READERS[file.format](content, columns, schema)
-    except (pa.ArrowException, Misfit, KeyError, OSError) as exc:  # of a corrupt file also OSError
-        raise QueryError(f"{file.path}, read as {file.format}: {str(exc).splitlines()[0]}") from exc
-    return pa.RecordBatch.from_arrays(list(made), schema=schema)
+        rows = pa.RecordBatch.from_arrays(list(_READERS[file.format](content, columns, schema)), schema=schema)
+        rows.validate(full=True)  # nothing else looks at each text and decimal that a corrupt file holds
+    except (pa.ArrowException, Misfit, KeyError, OSError, ValueError) as exc:  # of a corrupt file also the last two
+        why = next(iter(str(exc).splitlines()), type(exc).__name__)
+        raise QueryError(f"{file.place}, read as {file.format}: {why}") from exc
+    return rows
 
 
-def _content(path: Path) -> bytes:
+def _content(file: TableFile) -> bytes:
     try:
-        return path.read_bytes()
+        return Path(file.path).read_bytes()
     except OSError as exc:
         raise TableFileDiffers(
-            f"{path}: {exc.strerror}; a table's file must be on every machine, at the same path"
+            f"{file.place}: {exc.strerror}; a table's file must be on every machine, at the same path"
         ) from exc
 
 
@@ -110,7 +113,7 @@ def _json(content: bytes, columns: Mapping[str, str], schema: pa.Schema) -> Sequ
 def _parquet(content: bytes, columns: Mapping[str, str], schema: pa.Schema) -> Sequence[pa.Array]:
     from pyarrow import parquet
 
-    table = parquet.read_table(io.BytesIO(content)).combine_chunks()
+    table = parquet.read_table(io.BytesIO(content), page_checksum_verification=True).combine_chunks()
     return [_cast(name, _whole(table, name), schema.field(name).type) for name in columns]
 
 

@@ -23,10 +23,12 @@ class JsonFormat(ImmediateFormat):
     def rows(self, values: Sequence[bytes]) -> FormatRows:
         """See `RecordFormat.rows`."""
         found = self._decoder.rows(values)
-        bad = [(i, row) for i, row in enumerate(found) if isinstance(row, str)]
-        good = [row for row in found if not isinstance(row, str)]
-        columns = list(zip(*good, strict=True)) or [()] * len(self.schema)
+        at: Sequence[int] = range(len(found))
+        bad: list[tuple[int, str]] = []
+        if str in set(map(type, found)):  # seldom: each record is looked at once, without a line of Python
+            bad = [(i, row) for i, row in enumerate(found) if isinstance(row, str)]
+            at = [i for i, row in enumerate(found) if not isinstance(row, str)]
+            found = [found[i] for i in at]
+        columns = list(zip(*found, strict=True)) or [()] * len(self.schema)
         arrays = [array(column, field.type) for column, field in zip(columns, self.schema, strict=True)]
-        unusable = {i for i, _ in bad}
-        at = [i for i in range(len(found)) if i not in unusable] if bad else range(len(found))
         return FormatRows(pa.RecordBatch.from_arrays(arrays, schema=self.schema), at, bad)

@@ -51,6 +51,8 @@ class ForeignTopic:
         self._stood: Mapping[int, int] = {}
         """How far each partition had been copied when the ends were asked for."""
         self._starts: StartsQuery | None = None
+        self._left = False
+        """The last `poll` left what had arrived, unseen."""
 
     @property
     def asking(self) -> bool:
@@ -107,9 +109,12 @@ class ForeignTopic:
         return queue
 
     def poll(self, now_us: int) -> None:
-        """Queue what has arrived. Raises LogError: the topic may not be read."""
+        """Queue what has arrived, unless enough is queued: a partition whose queue is full must be stopped, and its
+        reader fetches again what it has fetched ahead. Raises LogError: the topic may not be read."""
         records = []
-        for _ in range(len(self.queues) + 1):  # an error of one partition keeps the others' records back
+        self._left = not self._wanting
+        tries = 0 if self._left else len(self.queues) + 1  # an error of one partition keeps the others' records back
+        for _ in range(tries):
             try:
                 records = self._reader.poll()
                 break
@@ -144,8 +149,13 @@ class ForeignTopic:
 
     @property
     def more(self) -> bool:
-        """Records have arrived that `poll` has left."""
-        return self._reader.more
+        """Records may have arrived that `poll` has left, and would take now."""
+        return self._wanting and (self._left or self._reader.more)
+
+    @property
+    def _wanting(self) -> bool:
+        """Of some partition that is read, little is left to copy."""
+        return any(queue.reading and queue.drained for queue in self.queues.values())
 
     def _go_on(self, feed: Feed, gap: Gap) -> None:
         self.queues[feed.partition].skip(gap)

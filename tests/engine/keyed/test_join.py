@@ -17,20 +17,10 @@ from borealis_py.query import Stream
 from sunion.errors import EngineOutOfMemory
 from tests.engine import worlds
 from tests.engine.keyed import models
+from tests.engine.keyed.stepping import KEYS, in_steps, plain, row_of, side
 from tests.engine.worlds import WIDTH_US, Buckets, Row
-from tests.sunion.order import total_order
 
 LAST = 30
-KEYS = {"k": 0, "i": 1, "x": 2, "b": 3}
-
-
-def side(history: Buckets, of: int) -> list[Row]:
-    """One input's rows in total order."""
-    rows: list[Row] = []
-    for bucket in sorted(history):
-        part = history[bucket][of]
-        rows += [part[p] for _, p in total_order([[row[4] for row in part]])]
-    return rows
 
 
 def joining(on: tuple[str, ...], within: tuple[str, str], how: str) -> Callable[[App, Stream, Stream], Stream]:
@@ -69,35 +59,16 @@ def check(kernel: DuckKernel, on: tuple[str, ...], low: int, high: int, outer: b
     @settings(max_examples=12, deadline=None)
     @given(history=worlds.histories(LAST), cuts=st.sets(st.integers(1, LAST + 24)))
     def check_one(history: Buckets, cuts: set[int]) -> None:
-        end = LAST + 25
-        state, found = kernel.initial(), []
-        buckets = worlds.ordered(kernel, history)
-        for first, until in zip([0, *sorted(cuts)], [*sorted(cuts), end], strict=True):
-            state, outputs = kernel.step(state, first, until, {b: p for b, p in buckets.items() if first <= b < until})
-            for bucket, output in outputs.items():
-                assert not output.rejects
-                stimes = output.rows.column("stime").to_pylist()
-                assert all(stime // WIDTH_US == bucket for stime in stimes)
-                found += list(zip(stimes, kernel.to_dicts(output.rows), strict=True))
+        _, found = in_steps(kernel, history, cuts, LAST + 25)
         lefts, rights = side(history, 0), side(history, 1)
         keyed = [[(tuple(row[KEYS[c]] for c in on), row[4]) for row in rows] for rows in (lefts, rights)]
         expected = [
             (stime, row_of(on, lefts[i], None if j is None else rights[j]))
             for stime, i, j in models.pairs(*keyed, low, high, outer)
         ]
-        assert [(stime, plain(row)) for stime, row in found] == [(stime, plain(row)) for stime, row in expected]
+        assert plain(found) == plain(expected)
 
     check_one()
-
-
-def row_of(on: tuple[str, ...], left: Row, right: Row | None) -> dict[str, object]:
-    ours = {c: left[n] for c, n in KEYS.items()}
-    return ours | {"o" + c: None if right is None else right[n] for c, n in KEYS.items() if c not in on}
-
-
-def plain(row: dict[str, object]) -> dict[str, object]:
-    """With NaN as a text, which equals itself; -0.0 differs from 0.0."""
-    return {k: repr(v) if isinstance(v, float) else v for k, v in row.items()}
 
 
 def at(us: int, key: float | None, i: int = 0) -> Row:

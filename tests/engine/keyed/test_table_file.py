@@ -62,7 +62,7 @@ def schema_of(columns: dict[str, str]) -> pa.Schema:
 
 
 def file_of(path: Path, kind: Any, columns: dict[str, str] = SCHEMA) -> TableFile:
-    return known(TableFile(path=str(path), format=kind, columns=tuple(columns.items())))
+    return known(TableFile(path=str(path), format=kind, columns=tuple(columns.items()), table="prices"))
 
 
 def written(directory: Path, kind: str) -> Path:
@@ -224,5 +224,43 @@ def test_a_torn_file_of_parquet_is_refused(tmp_path: Path) -> None:
     whole = written(tmp_path, "parquet").read_bytes()
     middle = len(whole) // 3
     (tmp_path / "torn.parquet").write_bytes(whole[:middle] + b"\xff" * 64 + whole[middle + 64 :])
-    with pytest.raises(QueryError, match="read as parquet"):
+    with pytest.raises(QueryError, match=r"^table 'prices', file .*torn.parquet, read as parquet: ."):
+        rows_of(file_of(tmp_path / "torn.parquet", "parquet"), schema_of(SCHEMA))
+
+
+@settings(max_examples=60, deadline=None)
+@given(kind=st.sampled_from(["csv", "json", "parquet"]), data=st.data())
+def test_a_corrupt_file_gives_whole_values_or_is_refused(
+    kind: str, data: st.DataObject, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    directory = tmp_path_factory.mktemp("corrupt")
+    whole = bytearray(written(directory, kind).read_bytes())
+    places = st.integers(0, len(whole) - 1)
+    for at, byte in data.draw(st.lists(st.tuples(places, st.integers(0, 255)), min_size=1, max_size=4)):
+        whole[at] = byte
+    end = data.draw(st.none() | places)
+    (directory / "torn").write_bytes(whole[:end])
+    said = ""
+    try:
+        rows_of(file_of(directory / "torn", kind), schema_of(SCHEMA)).validate(full=True)
+    except QueryError as exc:
+        said = str(exc)
+    assert said == "" or said.startswith(f"table 'prices', file {directory / 'torn'}, read as {kind}: ")
+
+
+@pytest.mark.parametrize(
+    ("where", "byte"),
+    [
+        (b"other", 0xFF),  # the name of a column
+        (b"tea, green", 0xFF),  # a text
+    ],
+)
+def test_a_file_of_parquet_with_a_text_that_is_none_is_refused(where: bytes, byte: int, tmp_path: Path) -> None:
+    columns = {f.name: pa.array([r[f.name] for r in ROWS], f.type) for f in schema_of(SCHEMA)}
+    table = pa.table({"other": [1, 2, 3], **columns})
+    parquet.write_table(table, tmp_path / "plain.parquet", compression="none", write_statistics=False)
+    content = (tmp_path / "plain.parquet").read_bytes()
+    assert where in content
+    (tmp_path / "torn.parquet").write_bytes(content.replace(where, bytes([byte]) + where[1:]))
+    with pytest.raises(QueryError, match=r"UTF8|utf-8"):
         rows_of(file_of(tmp_path / "torn.parquet", "parquet"), schema_of(SCHEMA))

@@ -1,11 +1,10 @@
-"""`borealis bench join`: how long a bucket of a join takes, once the rows of all of `within` are kept.
+"""How long a bucket of a join takes, once the rows of all of `within` are kept.
 
 The kernel alone, on rows that are decoded already: what a replica adds to a bucket's delay by the join itself.
 """
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Iterator
 from contextlib import closing
@@ -14,12 +13,9 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from rich.console import Console
 
-from borealis_py.bench.report.bars import Bars, bars_on
+from borealis_py.bench.report.bars import Bars
 from borealis_py.bench.report.figures import BenchError, Percentiles
-from borealis_py.bench.report.machine import BenchMachine, Measured
-from borealis_py.bench.report.tables import table, where, wide
 from borealis_py.demo.measure import percentile
 from borealis_py.engine import DuckKernel, compile_query
 from borealis_py.engine.rows import segment_schema
@@ -56,44 +52,8 @@ class JoinFigures:
     state_bytes: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class JoinReport(Measured):
-    """What was measured, and of what."""
-
-    options: JoinOptions
-    joins: list[JoinFigures]
-
-
-def run(options: JoinOptions, console: Console) -> JoinReport:
-    """Measure both kinds of join.
-
-    Raises:
-        BenchError: a join gave no pairs.
-    """
-    started, load = time.monotonic(), os.getloadavg()[0]
-    with bars_on(console) as bars:
-        joins = [_measured(how, options, bars) for how in ("inner", "left")]
-    return JoinReport(machine=BenchMachine.now(load), seconds=time.monotonic() - started, options=options, joins=joins)
-
-
-def show(report: JoinReport, console: Console) -> None:
-    """The report as a table."""
-    console, o = wide(console), report.options
-    title = (
-        f"A join: {o.rows_per_s:,} rows/s over both sides, kept {o.within_s} s, {o.keys:,} keys\n"
-        f"how long each of {o.buckets} buckets of 100 ms took, in the engine alone"
-    )
-    rows = [
-        [j.how, *(f"{ms:.1f}" for p in (j.bucket, j.cpu) for ms in (p.p50_ms, p.p99_ms, p.max_ms)),
-         f"{j.pairs:,.0f}", f"{j.kept:,}", f"{j.state_bytes / j.kept:.0f}"]
-        for j in report.joins
-    ]  # fmt: skip
-    times = ["p50 ms", "p99 ms", "max ms", "p50 CPU ms", "p99 CPU ms", "max CPU ms"]
-    table(console, title, ["", *times, "pairs a bucket", "rows kept", "bytes a row"], rows)
-    where(report, console)
-
-
-def _measured(how: str, options: JoinOptions, bars: Bars) -> JoinFigures:
+def measure(how: str, options: JoinOptions, bars: Bars) -> JoinFigures:
+    """One kind of join. Raises BenchError: it gave no pairs."""
     app = App("bench", bucket="100ms")
     left, right = app.source("orders", schema=LEFT), app.source("payments", schema=RIGHT)
     app.query("paid", left.join(right, on="id", within=("0s", f"{options.within_s}s"), how=how))

@@ -1,0 +1,1 @@
+"""Measurements of ingresses: foreign topics from the record to the result."""

@@ -1,0 +1,90 @@
+"""What `borealis bench ingress` finds, as values. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from statistics import median
+
+from borealis_py.bench.ingress.apps import Form
+from borealis_py.bench.report.figures import RunFigures
+
+
+@dataclass(frozen=True, slots=True)
+class SideBySide:
+    """One run: microseconds from each bucket's end to the live subscriber. `late`: rows of the topic that came too late
+    for their bucket; `tentative`: buckets of either query that did not wait."""
+
+    ours_us: list[int]
+    plain_us: list[int]
+    late: int
+    tentative: int
+
+
+@dataclass(frozen=True, slots=True)
+class CopyFigures:
+    """Copying one topic: the hand loop before and after, and the ingress in between."""
+
+    form: Form
+    rows: int
+    record_bytes: float
+    loops: tuple[RunFigures, ...]
+    copies: tuple[RunFigures, ...]
+
+    @property
+    def ratio(self) -> float:
+        """Rows a second, of the median run to the faster hand loop."""
+        return median([run.events_per_s for run in self.copies]) / max(run.events_per_s for run in self.loops)
+
+    @property
+    def cpu_ratio(self) -> float:
+        """Rows a second of processor time, likewise."""
+        return min(run.cpu_s for run in self.loops) / median([run.cpu_s for run in self.copies])
+
+
+@dataclass(frozen=True, slots=True)
+class Catching:
+    """Topics that were full before the app began. `rows` and `spans_s`: of each topic; `counted`: rows in the results;
+    `dead`: dead letters; `tentative`: buckets; `lead_s`: how far in stime a topic ran ahead of the slowest one with a
+    backlog, as a reader of all inputs saw it; `fronts`: of each topic, (seconds, stime in seconds since the start)."""
+
+    rows: list[int]
+    spans_s: list[int]
+    seconds: float
+    counted: int
+    dead: int
+    tentative: int
+    lead_s: float
+    fronts: list[list[tuple[float, float]]] = field(default_factory=list)
+
+    @property
+    def dropped(self) -> int:
+        """Rows that are in no result."""
+        return sum(self.rows) - self.counted
+
+
+@dataclass(frozen=True, slots=True)
+class KilledFigures:
+    """Owners that were killed. `gaps_ms`: of each kill, the longest silence of the live view until results flow again;
+    `with_tentative`: after how many kills a result was tentative; `unlabelled`: tentative buckets that name no missing
+    source; `sent`: rows written; `rows`, `repeated`, `missing`: in the corrected stream."""
+
+    gaps_ms: list[float]
+    with_tentative: int
+    unlabelled: int
+    sent: int
+    rows: int
+    repeated: int
+    missing: int
+
+    @property
+    def kills(self) -> int:
+        return len(self.gaps_ms)
+
+
+def lead_us(fronts: Sequence[int | None], finished: Sequence[bool]) -> int:
+    """How far the foremost of several topics is ahead of the hindmost. Only those count that have a backlog: one that
+    is copied to its end waits for nobody, and nobody for it. 0 until all have begun."""
+    left = [front for front, over in zip(fronts, finished, strict=True) if not over]
+    known = [front for front in left if front is not None]
+    return max(known) - min(known) if left and len(known) == len(left) else 0

@@ -1,0 +1,46 @@
+"""Starts and ends the process that writes a foreign topic (`writing.py`)."""
+
+from __future__ import annotations
+
+import signal
+import time
+from pathlib import Path
+
+from borealis_py.bench.load.stage import Stage
+from borealis_py.bench.report.figures import BenchError
+
+READY_S = 60.0
+END_S = 60.0
+LOOK_S = 0.05
+
+
+class TopicWriter:
+    """Writes from its creation until `stop`. `app`: the same rows go to its source s0, too; "": numbered rows.
+
+    Raises:
+        BenchError: it has ended, or does not begin.
+    """
+
+    def __init__(self, stage: Stage, topic: str, rate: int, app: str = "") -> None:
+        self._name, self._out = f"{topic}-writer", stage.work / f"{topic}-written"
+        arguments = [stage.log.bootstrap, topic, app or "-", str(rate), str(self._out)]
+        self._process = stage.module(self._name, "borealis_py.bench.ingress.writing", *arguments)
+        deadline = time.monotonic() + READY_S
+        while not self._out.exists():
+            self.check()
+            if time.monotonic() > deadline:
+                raise BenchError(f"nothing is written into {topic}; see {self._name}.log")
+            time.sleep(LOOK_S)
+
+    def check(self) -> None:
+        """Raises BenchError: it has ended."""
+        if self._process.poll() is not None:
+            raise BenchError(f"{self._name} ended with code {self._process.returncode}; see {self._name}.log")
+
+    def stop(self) -> int:
+        """Returns how many rows lie in the topic. Raises BenchError: it failed."""
+        self.check()
+        self._process.send_signal(signal.SIGTERM)
+        if self._process.wait(END_S):
+            raise BenchError(f"{self._name} ended with code {self._process.returncode}; see {self._name}.log")
+        return int(Path(self._out).read_text())

@@ -1,0 +1,88 @@
+"""Writes rows into a foreign topic, evenly, as any program would; and at the same moments the same rows into source s0
+of an app, by our publisher.
+
+    python -m borealis_py.bench.ingress.writing BOOTSTRAP TOPIC APP RATE OUT
+
+APP "-": into the topic alone, numbered rows ({"n": 0, "feed": "t0"}). Once everything is open it creates OUT, empty. It
+goes on until SIGTERM; then OUT holds the number of rows that the log acknowledged, as JSON, and s0 has ended.
+"""
+
+from __future__ import annotations
+
+import signal
+import sys
+import threading
+from collections.abc import Callable
+from contextlib import ExitStack
+from pathlib import Path
+
+from confluent_kafka import KafkaError, Message, Producer
+
+from borealis_py.api import publisher
+from borealis_py.bench.load import events
+from borealis_py.client.publisher import wall_us
+from borealis_py.config.signals import set_by
+
+PLAIN = {"linger.ms": 0, "enable.idempotence": True}
+FLUSH_S = 30.0
+
+
+class RowRefused(Exception):
+    """The log did not take a row; the message says why."""
+
+
+def write(send: Callable[[int, int], None], rate: int, stop: threading.Event, now: Callable[[], int] = wall_us) -> int:
+    """Call `send` with (number, time) for each row, `rate` times a second, late ones at once. Returns their number."""
+    started, n = now(), 0
+    while not stop.is_set():
+        left_us = started + n * 1_000_000 // rate - now()
+        if left_us > 0:
+            stop.wait(left_us / 1e6)
+            continue
+        send(n, now())
+        n += 1
+    return n
+
+
+def main() -> None:
+    """Raises RowRefused."""
+    bootstrap, topic, app, rate, out = sys.argv[1:]
+    stop, refused = threading.Event(), list[str]()
+    set_by([signal.SIGTERM], stop)
+    producer = Producer({"bootstrap.servers": bootstrap, **PLAIN})
+    producer.list_topics(topic, timeout=5)
+
+    def delivered(error: KafkaError | None, _: Message) -> None:
+        if error is not None:
+            refused.append(str(error))
+
+    def plain(value: bytes) -> None:
+        producer.produce(topic, value, on_delivery=delivered)
+        producer.poll(0)
+        if refused:
+            raise RowRefused(f"{topic}: {refused[0]}")
+
+    with ExitStack() as stack:
+        if app == "-":
+            sent = _written(lambda n, _: plain(b'{"n":%d,"feed":"t0"}' % n), int(rate), stop, Path(out))
+        else:
+            ours = stack.enter_context(publisher("s0", app=app, bootstrap=bootstrap)).start()
+
+            def both(n: int, at_us: int) -> None:
+                ours.send(events.row(n, at_us))
+                plain(events.event_json(n, at_us))
+
+            sent = _written(both, int(rate), stop, Path(out))
+            ours.close(end=True)
+        if producer.flush(FLUSH_S) or refused:
+            raise RowRefused(f"{topic}: {refused[0] if refused else 'no answer'}")
+    Path(out).write_text(str(sent))
+
+
+def _written(send: Callable[[int, int], None], rate: int, stop: threading.Event, out: Path) -> int:
+    out.touch()
+    return write(send, rate, stop)
+
+
+if __name__ == "__main__":
+    main()
