@@ -172,17 +172,29 @@ def test_windows_that_are_closed_apart_are_the_same(monkeypatch: pytest.MonkeyPa
         check(on, ("b",), in_sessions(600_000, 1_000_000, ("b",)))
 
 
-def test_a_row_at_the_gap_or_at_most_begins_the_next_session_which_need_not_come_at_once() -> None:
-    times = [0, 99_999, 199_999, 250_000, 299_998, 299_999, 5_000_000]
-    rows: list[Row] = [("a", n, 1.0, True, at) for n, at in enumerate(times)]
-    history: Buckets = {b: [[row for row in rows if row[4] // WIDTH_US == b], []] for b in (0, 1, 2, 50)}
-    with kernel(("k",), gap="100ms", most="200ms") as on:
-        found = [row for _, some in sorted(worlds.run(on, history, 0, 60).items()) for row in some]
-    assert [(row["window_start"], row["window_end"], row["n"]) for row in found] == [
-        (0, 199_999, 2),
-        (199_999, 399_999, 4),
-        (5_000_000, 5_100_000, 1),
-    ]
+def test_a_row_at_the_gap_or_at_most_begins_the_next_session_and_each_closes_in_the_bucket_of_its_last_instant() -> (
+    None
+):
+    times = {"a": [0, 199_999, 399_998, 400_000, 500_000, 700_000, 5_000_000], "b": [400_001], "c": [200_000]}
+    rows: list[Row] = sorted(((k, 1, 1.0, True, at) for k, ats in times.items() for at in ats), key=lambda row: row[4])
+    history: Buckets = {b: [[row for row in rows if row[4] // WIDTH_US == b], []] for b in range(CLOSED)}
+    with kernel(("k",), gap="200ms", most="400ms") as on:
+        buckets = worlds.ordered(on, history)
+        for size in (1, CLOSED):
+            state, found = on.initial(), []
+            for first in range(0, CLOSED, size):
+                some = {b: part for b, part in buckets.items() if first <= b < first + size}
+                state, outputs = on.step(state, first, first + size, some)
+                for bucket, output in sorted(outputs.items()):
+                    found += [(bucket, *list(row.values())[:4]) for row in output.rows.to_pylist()]
+            assert found == [
+                (3, 0, 400_000, "a", 3),
+                (3, 200_000, 400_000, "c", 1),
+                (6, 400_001, 600_001, "b", 1),
+                (6, 400_000, 700_000, "a", 2),
+                (8, 700_000, 900_000, "a", 1),
+                (51, 5_000_000, 5_200_000, "a", 1),
+            ]
 
 
 def test_state_has_the_rows_of_open_windows_alone(monkeypatch: pytest.MonkeyPatch) -> None:
