@@ -80,6 +80,8 @@ def test_a_seed_run_for_a_given_time_lives_that_long() -> None:
         pytest.param(99603279, Edits(keep=(0, 4), replicas=1, heal_s=11.3), None, id="backlog of buckets"),
         # what came while a source was cut off was in one bucket, 2.4 s of work: nothing in the bound was for that
         pytest.param(99500043, Edits(keep=(0, 1, 5), heal_s=17.2), None, id="backlog in a bucket"),
+        # one of two processes with one number was STABLE; the other, which could not know, said the bucket tentatively
+        pytest.param(99717843, Edits(keep=(0, 1, 2), heal_s=9.7), None, id="twins"),
     ],
 )
 def test_worlds_that_were_judged_by_less_than_all_that_matters(seed: int, edits: Edits, rows_per_s: int | None) -> None:

@@ -196,7 +196,8 @@ class Observer:
         manager = None if process is None else process.replica.manager
         state = None if manager is None else manager.state
         stable, ready = state is ReplicaState.STABLE, state not in (None, ReplicaState.RECOVERING)
-        self.steady[key].update(now, stable and machine.reaches_all([own, *frozenset().union(*by_input)]))
+        alone = stable and not machine.shares_number
+        self.steady[key].update(now, alone and machine.reaches_all([own, *frozenset().union(*by_input)]))
         corrects = manager if state is ReplicaState.STABILIZATION else None
         waits = corrects is not None and corrects.delays.stabilization is not DelayPolicy.PROCESS
         self.prompt[key].update(now, ready and not waits and key not in self._behind)

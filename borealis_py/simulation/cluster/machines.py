@@ -136,6 +136,13 @@ class ReplicaMachine(Machine):
         """Its processes."""
         return [p for p in self.processes if isinstance(p, ReplicaProcess)]
 
+    @property
+    def shares_number(self) -> bool:
+        """Whether two of its processes have the same incarnation number: until one has read of the other, both write
+        into one stream (B30)."""
+        numbers = [process.replica.manager.identity.inc for process in self.replicas]
+        return len(numbers) != len(set(numbers))
+
     def input_topics(self, index: int) -> frozenset[str]:
         """The topics of one input."""
         return frozenset(feed.topic for feed in self.spec.feeds(index))
