@@ -78,6 +78,23 @@ class ProtobufFormat(ImmediateFormat):
         return self._readers[path]
 
 
+def fields_of(
+    text: str, references: Iterable[tuple[str, str]], values: Iterable[bytes], skip: int
+) -> dict[str, tuple[AvroType, ...]]:
+    """What the fields of these values may be, in Avro's words. Raises UnusableSchema, ImportError.
+
+    Args:
+        text, references, skip: as of `ProtobufFormat`.
+    """
+    file = file_of(text, references)
+    found: dict[str, dict[AvroType, None]] = {}
+    for path in {at[0] for value in values if (at := _path(value, skip)) is not None}:
+        message = _message(file, path)
+        for field in message.fields if message is not None else ():
+            found.setdefault(field.name, {})[_type(field)] = None
+    return {name: tuple(types) for name, types in found.items()}
+
+
 class _MessageReader:
     """Reads the messages of one type."""
 
