@@ -5,7 +5,7 @@ what they say about waiting fits the queries that read them.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import ExitStack, closing
 
 from borealis_py.app.errors import LaunchError
@@ -132,7 +132,16 @@ def check_foreign(spec: AppSpec, timing: Timing) -> None:
         check_format(name, ingress, spec.sources[name])
         if ingress.heartbeat is not None:
             check_condition(spec.sources[name], ingress.heartbeat, f"topic {name!r}")
-    for query in spec.queries:
+    check_waits(spec, timing, spec.queries)
+
+
+def check_waits(spec: AppSpec, timing: Timing, queries: Iterable[str]) -> None:
+    """Check that these queries wait longer than the silences and the differences in lateness of what they read.
+
+    Raises:
+        QueryError: one does not; it names both numbers.
+    """
+    for query in queries:
         read = _read_by(spec, query)
         if read:
             _check_waits(query, read, _wait_us(spec, query, timing))

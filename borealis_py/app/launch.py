@@ -8,7 +8,7 @@ from __future__ import annotations
 import shutil
 import time
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 
 import msgspec
 
@@ -25,7 +25,8 @@ from borealis_py.app.topics import create_topics, redo_topics_of, topics_of
 from borealis_py.log import topics
 from borealis_py.log.base import Log
 from borealis_py.log.description import APP_KEY, OtherVersion
-from borealis_py.log.messages import Description, Policy, Status, Threshold
+from borealis_py.log.ingress_status import IngressRole
+from borealis_py.log.messages import Description, ExpectedSilence, Policy, Status, Threshold
 from borealis_py.node.checkpoint_storage import LocationError, forget
 from borealis_py.protocol.settings import Timing
 from borealis_py.query.differences import of_columns, of_partitions
@@ -49,8 +50,8 @@ def describe(
 ) -> AppState:
     """Create the app's topics and write its description, unless they exist.
 
-    The origin is written once, the timing only while no replica runs. A threshold or policy is written if the file
-    changed it, so that one set while the app runs stays.
+    The origin is written once, the timing only while no replica runs. A threshold, policy or expected silence is
+    written if the file changed it, so that one set while the app runs stays.
 
     Args:
         origin: see `origin.choose`.
@@ -228,9 +229,11 @@ def resized(before: AppState, after: AppState) -> dict[str, tuple[int, int]]:
 
 
 def waits_changed(before: AppState, after: AppState) -> list[str]:
-    """Sources whose foreign topic is waited for in another way than before. Running ingresses keep the old one."""
+    """Sources whose foreign topic is waited for in another way than before. Running ingresses keep the old one, but for
+    the silence that they expect, which is a setting."""
     known = before.spec.ingresses
-    return [name for name, i in after.spec.ingresses.items() if name in known and known[name] != i]
+    now = {name: i for name, i in after.spec.ingresses.items() if name in known}
+    return [n for n, i in now.items() if known[n] != i.model_copy(update={"expect_us": known[n].expect_us})]
 
 
 def wait_ready(
@@ -254,11 +257,13 @@ def wait_ready(
     """
     missing = {(node, k) for node, k in state.replicas() if process_of(pids, node, k) in pids}
     starting = {(source, k) for source, k in state.ingresses() if ProcessName(k, ingress=True) in pids}
+    over: set[tuple[str, int]] = set()  # their source has ended, and their process may have, too
     reader = StatusReader(log, state.name, since_ms)
     deadline = time.monotonic() + timeout_s
     try:
         while True:
-            pids.update((name, p.pid) for name, p in processes.running().items() if name in pids)
+            running = processes.running()  # before statuses are read: one that ends has told why
+            pids.update((name, p.pid) for name, p in running.items() if name in pids)
             for status in reader.poll():
                 on_status(status)
                 by = process_of(pids, status.node, status.replica)
@@ -272,9 +277,14 @@ def wait_ready(
                     and told.reads_its_source
                 ):
                     starting.discard(key)
+                    if told.role is IngressRole.ENDED:
+                        over.add(key)
             if not missing and not starting:
                 return
-            _refuse_ended(processes, pids)
+            done = [
+                n for n in pids if n.ingress and all((source, n.replica) in over for source in state.spec.ingresses)
+            ]
+            _refuse_ended(processes, {name: pid for name, pid in pids.items() if name not in done}, running)
             if time.monotonic() > deadline:
                 late = [f"{node}.r{k}" for node, k in sorted(missing)]
                 names = ", ".join([*late, *(f"ingress {k} of {source}" for source, k in sorted(starting))])
@@ -290,9 +300,9 @@ def wait_ready(
         reader.close()
 
 
-def _refuse_ended(processes: ReplicaProcesses, pids: Pids) -> None:
+def _refuse_ended(processes: ReplicaProcesses, pids: Pids, running: Collection[ProcessName]) -> None:
     """Raises LaunchError if a process ended and will not be restarted."""
-    running, kept = processes.running(), processes.kept
+    kept = processes.kept
     fates = processes.fates()  # read after that: a supervisor notes an end before it exits
     for name in pids:
         if name not in running and not (kept and not (name in fates and fates[name].final)):
@@ -324,4 +334,9 @@ def _changed_settings(before: AppState | None, spec: AppSpec) -> dict[str, msgsp
         policy = (query.on_failure, query.on_stabilization)
         if old is None or (old.on_failure, old.on_stabilization) != policy:
             values[f"policy/{name}"] = Policy(*policy)
+    if before is not None:
+        for name, one in spec.ingresses.items():
+            declared = before.spec.ingresses.get(name)
+            if declared is not None and declared.expect_us != one.expect_us:
+                values[f"expect/{name}"] = ExpectedSilence(before.app_uid, one.expect_us)
     return values

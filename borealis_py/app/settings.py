@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 import msgspec
 
 from borealis_py.app.check import check_query_threshold
+from borealis_py.app.foreign import check_waits
 from borealis_py.app.state import (
     GONE_S,
     RECENT_MS,
@@ -128,10 +129,14 @@ def refuse_unknown(state: AppState, query: str) -> None:
 
 
 def checked(state: AppState, query: str, threshold_us: int) -> None:
-    """Raises SettingsError with the query's name and the smallest, or largest, valid threshold."""
+    """Raises SettingsError with the query's name and the smallest, or largest, valid threshold; QueryError if the query
+    would not wait longer than a silent foreign topic is given (`app.foreign.check_waits`)."""
     if threshold_us > MOST_US:
         raise SettingsError(f"query {query!r}: delay threshold of more than {format_duration(MOST_US)} is not allowed")
     check_query_threshold(state.timing, query, threshold_us, state.spec.position(query))
+    spec = state.in_force()
+    changed = spec.queries[query].model_copy(update={"threshold_us": threshold_us})
+    check_waits(spec.model_copy(update={"queries": {**spec.queries, query: changed}}), state.timing, [query])
 
 
 def change(
@@ -150,7 +155,7 @@ def change(
         tell: called repeatedly with the progress so far.
 
     Raises:
-        QueryError, NoSuchApp: unknown query, or one that disappears meanwhile.
+        QueryError, NoSuchApp: unknown query, or one that disappears meanwhile; or see `checked`.
         SettingsError: a threshold that cannot hold.
         LogError: the settings could not be written, or the app is gone.
     """

@@ -12,6 +12,7 @@ from typing import TypeVar
 
 import msgspec
 
+from borealis_py.ingress.source_settings import SourceSettings
 from borealis_py.log import topics
 from borealis_py.log.base import Feed, Log, LogError, Lookup, NewRecord
 from borealis_py.log.description import APP_KEY, read_description
@@ -51,7 +52,8 @@ class AppState:
 
     `thresholds` (microseconds) and `policies` are those set since by query; one without an entry has those of `spec`.
     `failed_until`: by source, the wall time in microseconds until which replicas do not read it (`borealis fail
-    source`). `diverged`: by query or node, why nothing of it is published (R15).
+    source`). `diverged`: by query or node, why nothing of it is published (R15). `set_of_sources`: of sources that
+    ingresses write, and of which something was set.
     """
 
     name: str
@@ -61,6 +63,7 @@ class AppState:
     policies: Mapping[str, Policy] = field(default_factory=dict)
     failed_until: Mapping[str, int] = field(default_factory=dict)
     diverged: Mapping[str, str] = field(default_factory=dict)
+    set_of_sources: Mapping[str, SourceSettings] = field(default_factory=dict)
 
     @cached_property
     def runs(self) -> AppSpec:
@@ -92,6 +95,23 @@ class AppState:
         threshold_us = self.thresholds.get(query, declared_us)
         least_us = self.timing.least_threshold_us(self.spec.position(query))
         return threshold_us if threshold_us >= least_us else declared_us  # replicas ignore it, too
+
+    def source_settings(self, source: str) -> SourceSettings:
+        """What is in force for a source that an ingress writes: what was set, else what the app's file says."""
+        declared = SourceSettings(self.spec.ingresses[source].expect_us)
+        return self.set_of_sources.get(source, declared)
+
+    def in_force(self) -> AppSpec:
+        """The app with the thresholds and the expected silences that are in force."""
+        queries = {
+            name: query.model_copy(update={"threshold_us": self.threshold_us(name)})
+            for name, query in self.spec.queries.items()
+        }
+        ingresses = {
+            name: one.model_copy(update={"expect_us": self.source_settings(name).expect_us})
+            for name, one in self.spec.ingresses.items()
+        }
+        return self.spec.model_copy(update={"queries": queries, "ingresses": ingresses})
 
     def schema(self, source: str) -> dict[str, str]:
         """The columns of a source, or of one of its partitions. Raises NoSuchApp with the closest names."""
@@ -197,7 +217,20 @@ def read_settings(log: Log, name: str) -> AppState | None:
             for name, setting in _of_kind(values, "diverged", DisagreementSetting)
             if setting.found is not None and setting.app_uid == description.app_uid
         },
+        {
+            source: found
+            for source, one in spec.ingresses.items()
+            if (found := _of_source(values, source, one.expect_us, description.app_uid))
+            != SourceSettings(one.expect_us)
+        },
     )
+
+
+def _of_source(values: Mapping[str, bytes], source: str, expect_us: int | None, app_uid: str) -> SourceSettings:
+    found = SourceSettings(expect_us)
+    for key, value in values.items():
+        found = found.after(source, app_uid, key, value)
+    return found
 
 
 def read_values(log: Log, feed: Feed) -> dict[str, bytes]:

@@ -139,13 +139,13 @@ def _row(r: Obeys) -> list[str | Text]:
     name = f"{r.node}.r{r.replica}"
     if not r.running:
         return [name, Text("not running", "yellow"), "", "", ""]
-    shown = Text("not yet", "red") if r.since_wall_us is None else Text(f"since {_clock(r.since_wall_us)}", "green")
+    shown = Text("not yet", "red") if r.since_wall_us is None else Text(f"since {clock(r.since_wall_us)}", "green")
     if r.says is None:
         return [name, shown, "", "", ""]
     return [name, shown, format_duration(r.says.threshold_us), r.says.failure.value, r.says.stabilization.value]
 
 
-def _clock(wall_us: int) -> str:
+def clock(wall_us: int) -> str:
     """Time of day (UTC) to a tenth of a second: changes are minutes old at most."""
     at = datetime.fromtimestamp(wall_us / 1e6, UTC)
     return f"{at:%H:%M:%S}.{at.microsecond // 100_000}"

@@ -30,22 +30,24 @@ def ingress_table(state: AppState, statuses: IngressStatuses, now_us: int) -> Ta
             rows.append([source, str(k), Text("not running", "red"), *[""] * 8])
             continue
         over = gone(status, now_us)
-        role = (
-            Text(f"gone, was {status.role}", "red") if over else Text(status.role, _STYLES.get(status.role, "yellow"))
-        )
+        ended = status.role is IngressRole.ENDED
+        role = Text(status.role, _STYLES.get(status.role, "yellow"))
+        if over and not ended:
+            role = Text(f"gone, was {status.role}", "red")
         rows.append([source, str(k), role, *[""] * 7, status.detail])
         if status.role is IngressRole.OWNER and not over:
             rows += [["", "", "", *_input(status, one)] for one in status.inputs]
     return make_table("ingresses", INGRESS_COLUMNS, rows)
 
 
-_STYLES = {"owner": "green", "standby": ""}
+_STYLES = {"owner": "green", "standby": "", "ended": ""}
 
 
 def _input(status: IngressStatus, one: IngressInput) -> list[str | Text]:
     from borealis_py.observe.ingress_overview import behind_s, boundary_text
 
     behind = behind_s(status, one)
+    given_up = f"partition {', '.join(map(str, one.given_up))} given up" if one.given_up else ""
     return [
         f"{one.name}: {one.feeds}",
         clock(boundary_text(one), behind),
@@ -54,5 +56,5 @@ def _input(status: IngressStatus, one: IngressInput) -> list[str | Text]:
         str(one.rows),
         str(one.late or ""),
         str(one.dead or ""),
-        Text(one.missing, "yellow"),
+        Text("; ".join(filter(None, (one.missing, given_up))), "yellow"),
     ]

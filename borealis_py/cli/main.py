@@ -40,6 +40,7 @@ from borealis_py.cli.commands import (
 from borealis_py.cli.console import fail as show_error
 from borealis_py.cli.errors import hint_of, is_expected
 from borealis_py.cli.resuming import resume
+from borealis_py.cli.source_settings import app as source_settings
 
 app = typer.Typer(
     name="borealis",
@@ -88,6 +89,7 @@ app.command(
 )(threshold.threshold)  # -1s is a value
 app.command("policy", short_help="Change a query's policies while it runs.")(policy.policy)
 app.command("resume", short_help="Publish a query again whose replicas differed.")(resume)
+app.add_typer(source_settings, name="source")
 app.add_typer(fail.app, name="fail")
 app.command("audit", short_help="Recompute a query's results and compare them bit for bit.")(audit.audit)
 app.command("verify", short_help="Check what lies in Kafka with an independent reader.")(verify.verify)

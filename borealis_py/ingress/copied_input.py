@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 from dataclasses import dataclass
 
 from borealis_py.ingress.input_writer import InputWriter
@@ -12,9 +12,10 @@ from borealis_py.ingress.topic.foreign_topic import ForeignTopic
 @dataclass(frozen=True, slots=True)
 class CopiedInput:
     """One input of an owner. `boundary`: the last one promised. `lag`: records that have not been copied yet, of all
-    partitions that it takes from; None: the broker did not tell an end of theirs. `rows`: copied; `rejected`: made dead
+    partitions that it waits for; None: the broker did not tell an end of theirs. `rows`: copied; `rejected`: made dead
     letters, `late` of them because they were late; all since the owner began to own. `unreadable`: partitions that
-    cannot be read now. `waits_for`: what a partition's records need to be decoded; "": nothing."""
+    cannot be read now. `given_up`: those that it does not wait for. `waits_for`: what a partition's records need to be
+    decoded; "": nothing."""
 
     boundary: int
     lag: int | None
@@ -22,14 +23,21 @@ class CopiedInput:
     rejected: int
     late: int
     unreadable: tuple[int, ...]
+    given_up: tuple[int, ...] = ()
     waits_for: str = ""
 
     @classmethod
     def of(
-        cls, writer: InputWriter, feeders: Iterable[int], topic: ForeignTopic, missing: Iterable[int]
+        cls,
+        writer: InputWriter,
+        feeders: Iterable[int],
+        topic: ForeignTopic,
+        missing: Iterable[int],
+        given_up: Container[int],
     ) -> CopiedInput:
         """From what its owner holds. `missing`: partitions of the topic that cannot be read."""
-        own = tuple(feeders)
+        fed = tuple(feeders)
+        own = tuple(p for p in fed if p not in given_up)
         lags = [_lag(p, topic) for p in own]
         known = [lag for lag in lags if lag is not None]
         return cls(
@@ -39,6 +47,7 @@ class CopiedInput:
             writer.rejected,
             writer.late,
             tuple(p for p in missing if p in own),
+            tuple(p for p in fed if p in given_up),
             next((queue.waits_for for p in own if (queue := topic.queues.get(p)) and queue.waits_for), ""),
         )
 

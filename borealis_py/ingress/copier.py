@@ -10,16 +10,18 @@ import structlog
 from borealis_py.ingress.catch_up import AHEAD_US, BacklogFronts
 from borealis_py.ingress.counts import IngressCounts
 from borealis_py.ingress.decoder import Decoded, Int64s, TopicDecoder
+from borealis_py.ingress.given_up import GivenUp
 from borealis_py.ingress.input_part import InputLimits, InputPart, part_for
 from borealis_py.ingress.input_writer import InputWriter
 from borealis_py.ingress.partition_start import NOT_BEGUN, PartitionStart
 from borealis_py.ingress.plan import IngressPlan
 from borealis_py.ingress.silence import SILENT_US
+from borealis_py.ingress.source_settings import SourceSettings
 from borealis_py.ingress.topic.foreign_topic import LOOK_US, ForeignTopic
-from borealis_py.ingress.topic.gone_partitions import GonePartitions
 from borealis_py.ingress.topic.partition_queue import Gap, PartitionQueue
 from borealis_py.ingress.watermark import NEVER, Watermarks
 from borealis_py.log.base import NewRecord
+from sunion.model import FOREVER
 
 log = structlog.get_logger("borealis.ingress")
 
@@ -62,7 +64,10 @@ class Copier:
         self._ahead_us = plan.targets[0].ahead_max_us
         self._due_us: int | None = None
         self._held = self._mute = False
-        self._gone, self._given_up = GonePartitions(), frozenset[int]()
+        self._given_up = GivenUp(plan.name)
+        self._settings = SourceSettings(spec.expect_us)
+        self._end_us: int | None = None
+        """When this owner learned that the source is to end; None: it is not."""
         self._starts: dict[int, PartitionStart] = {}
         """Of partitions that begin, and are not copied before all logs tell."""
         self._waits: Mapping[int, str] = {}
@@ -105,7 +110,17 @@ class Copier:
 
     # A turn -----------------------------------------------------------------------------------------------------------
 
-    def turn(self, now_us: int, new_ends: bool, silent: bool, full: bool) -> list[NewRecord]:
+    @property
+    def given_up(self) -> frozenset[int]:
+        """The partitions that no input waits for."""
+        return self._given_up.partitions
+
+    @property
+    def abandoned(self) -> bool:
+        """Whether all partitions are given up, so that nothing need be learned of the topic."""
+        return self._given_up.all_of(self._topic.queues)
+
+    def turn(self, now_us: int, new_ends: bool, silent: bool, full: bool, settings: SourceSettings) -> list[NewRecord]:
         """Copy what has come, and return the records to append.
 
         Args:
@@ -114,12 +129,16 @@ class Copier:
             full: too much is in flight: write nothing, no boundaries either.
         """
         topic = self._topic
+        self._obey(settings, now_us)
         new = [p for p in range(topic.partitions or 0) if p not in topic.queues]
         if new:
             self._grow(new, now_us)
         if topic.counted_us is not None:
             self._rule.counted(topic.counted_us)
-            self._give_up(self._gone.look(topic.queues, topic.partitions or 0, topic.counted_us))
+            self._given_up.counted(topic.queues, topic.partitions or 0, topic.counted_us)
+        self._rule.give_up(self.given_up)
+        if self.abandoned:
+            self._rule.counted(now_us)
         if new_ends:
             self._told()
         self._ask(now_us)
@@ -146,7 +165,7 @@ class Copier:
         """When the next turn is due (µs) if nothing arrives before."""
         due = [self._topic.next_wakeup]
         if not self._mute:
-            due += [writer.sent_us + IDLE_US for writer in self._writers]
+            due += [writer.sent_us + IDLE_US for writer in self._writers if not writer.ended]
         if self._topic.unanswered:
             due.append(now_us + LOOK_US)
         elif self._due_us is not None:
@@ -161,7 +180,7 @@ class Copier:
         for p, told in self._topic.ends.items():
             if told.written is not None and p in self._topic.queues:
                 self._rule.told(p, asked, told.written)
-        missing = tuple(p for p in self._topic.queues if self._told_of(p) is None and p not in self._given_up)
+        missing = tuple(p for p in self._topic.queues if self._told_of(p) is None and p not in self.given_up)
         if missing != self.missing:
             self.missing = missing
             if missing:
@@ -169,17 +188,14 @@ class Copier:
             else:
                 log.info(f"{self._plan.name}: all partitions can be read again")
 
-    def _give_up(self, gone: frozenset[int]) -> None:
-        if gone == self._given_up:
-            return
-        if gone - self._given_up:
-            log.error(
-                f"{self._plan.name} has fewer partitions than before, so it was deleted and created again: no input "
-                "waits for those that are gone",
-                partitions=sorted(gone - self._given_up),
-            )
-        self._given_up = gone
-        self._rule.give_up(gone)
+    def _obey(self, settings: SourceSettings, now_us: int) -> None:
+        """Do from now on what users have set. Where an input has ended, an owner before this one did."""
+        if settings != self._settings:
+            log.warning(f"{self._plan.name}: obeys what users have set", settings=str(settings))
+            self._settings, self._given_up.skipped = settings, settings.skipped
+            self._rule.expect(settings.expect_us)
+        if self._end_us is None and (settings.ending or any(writer.ended for writer in self._writers)):
+            self._end_us = now_us
 
     def _told_of(self, partition: int) -> int | None:
         told = self._topic.ends.get(partition)
@@ -238,7 +254,8 @@ class Copier:
             front = None  # it cannot go on, and that may be long
         elif told is not None and (told.committed or 0) > queue.copied and now_us - queue.moved_us < STALLED_US:
             front = self._rule.of_partition(partition)
-        self._catch_up.note(self._key(partition), front)
+        given_up = partition in self.given_up  # what it holds is late already
+        self._catch_up.note(self._key(partition), None if given_up else front)
 
     def _hold_up_nobody(self, partitions: Iterable[int]) -> None:
         for p in partitions:
@@ -283,6 +300,8 @@ class Copier:
     def _refuse(self, writer: InputWriter, partition: int, after: int, reason: str, now_us: int) -> None:
         """A dead letter for what is not there any more. Copying goes on at `after`."""
         log.error(reason)
+        if writer.ended:
+            return
         self._counts.rejected += 1
         writer.add(InputPart.gap(partition, reason, after, self._decoder.schema), now_us)
 
@@ -331,7 +350,7 @@ class Copier:
             writer = self._writers[i]
             mine = None if len(fed) == 1 else np.flatnonzero(inputs == i)
             limits = InputLimits(writer.boundary, future, writer.at.get(partition, 0))
-            found = part_for(part, partition, mine, i == refuser, limits)
+            found = None if writer.ended else part_for(part, partition, mine, i == refuser, limits)
             if found is not None:
                 self._counts.rows += found.rows.num_rows
                 self._counts.rejected += len(found.refused)
@@ -350,10 +369,20 @@ class Copier:
 
     def _flush(self, index: int, writer: InputWriter, now_us: int) -> None:
         """Make the input's record, if it has rows, a boundary to promise, or has been silent."""
-        known = self._rule.boundary(index)
-        boundary = writer.boundary if known == NEVER else self._buckets.start(self._buckets.closed_by(known))
+        if writer.ended:
+            return
+        known = FOREVER if self._may_end(index) else self._rule.boundary(index)
+        if NEVER < known < FOREVER:
+            known = self._buckets.start(self._buckets.closed_by(known))
+        boundary = max(writer.boundary, known)
         if writer.collecting or boundary > writer.boundary or now_us - writer.sent_us >= IDLE_US:
             writer.flush(boundary, now_us)
+
+    def _may_end(self, index: int) -> bool:
+        """Whether the source is to end, and all that its topic held for this input then has been copied (B56)."""
+        if self._end_us is None or not self._rule.read_since(index, self._end_us):
+            return False
+        return not any(index in self._plan.fed_by(p) for p in self._starts)
 
 
 def _before(head: Decoded, wrong: np.ndarray) -> int:

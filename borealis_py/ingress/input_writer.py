@@ -14,7 +14,7 @@ from borealis_py.ingress.input_part import InputPart
 from borealis_py.log.base import NewRecord
 from borealis_py.log.records import BatchHeader, Refused, pack
 from borealis_py.log.topics import ENVELOPE_BYTES_MAX
-from sunion.model import RAW_BYTES_MAX, REASON_CHARS_MAX
+from sunion.model import FOREVER, RAW_BYTES_MAX, REASON_CHARS_MAX
 
 _HEADER_BYTES = 1_024
 """Upper bound of a header without its stimes, rejects and positions, and of the schema of an Arrow stream."""
@@ -68,6 +68,11 @@ class InputWriter:
         return bool(self._parts)
 
     @property
+    def ended(self) -> bool:
+        """END has been written, by this or before it: nothing may follow."""
+        return self.boundary >= FOREVER
+
+    @property
     def waiting_bytes(self) -> int:
         """Size of what waits for `flush` and `drain`."""
         return self._bytes + self._out_bytes
@@ -92,9 +97,9 @@ class InputWriter:
 
     def flush(self, boundary: int, now_us: int) -> None:
         """Make the record of what was collected, even if that is nothing. It promises `boundary`, if that is more than
-        was promised before."""
+        was promised before; FOREVER: it is END."""
         parts, self._parts = self._parts, []
-        self.boundary = max(self.boundary, boundary)
+        before, self.boundary = self.boundary, max(self.boundary, boundary)
         rows = [part.rows for part in parts if part.rows.num_rows]
         stimes = np.concatenate([part.stimes for part in parts]) if parts else np.empty(0, np.int64)
         rejects, seq = [], self._first_seq
@@ -115,8 +120,10 @@ class InputWriter:
         )
         payload = self._codec.encode(rows[0] if len(rows) == 1 else pa.concat_batches(rows)) if rows else b""
         buckets = self._target.buckets
-        lowest = buckets.of(int(stimes.min())) if len(stimes) else buckets.closed_by(self.boundary - 1)
-        self._out.append(NewRecord(self._target.feed, pack(header, payload), timestamp_ms=buckets.timestamp_ms(lowest)))
+        closed = before if self.ended else self.boundary - 1
+        lowest = buckets.of(int(stimes.min())) if len(stimes) else buckets.closed_by(closed)
+        stamp = buckets.timestamp_ms(lowest) if before < FOREVER else None  # after END, no bucket has a time
+        self._out.append(NewRecord(self._target.feed, pack(header, payload), timestamp_ms=stamp))
         self._out_bytes += self._bytes
         self._first_seq, self._bytes, self._rows, self.sent_us = self.last_seq + 1, 0, 0, now_us
         self.made += 1

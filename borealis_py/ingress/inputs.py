@@ -1,16 +1,20 @@
-"""An ingress's own side: the logs of its inputs, which it follows, claims as a group, and appends to. Never waits."""
+"""An ingress's own side: the logs of its inputs, which it follows, claims as a group, and appends to; and what users
+have set of its source. Never waits."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import closing
 from typing import NamedTuple
 
 from borealis_py.client.target import BegunAnew, PublishFailed
 from borealis_py.ingress.ownership import Ownership
 from borealis_py.ingress.plan import IngressPlan
+from borealis_py.ingress.source_settings import SourceSettings
+from borealis_py.log import topics
 from borealis_py.log.base import EndsQuery, Feed, Log, LogError, NewRecord, Record, Wake
 from borealis_py.log.description import Life, OtherLife, OtherVersion, check_life
+from borealis_py.query.names import base_name
 
 OUTSTANDING_MAX = 1_000
 OUTSTANDING_BYTES_MAX = 16 << 20
@@ -52,6 +56,11 @@ class InputLogs:
         self._begin = [owner.begin for owner in self.owners]
         for owner in self.owners:
             self._reader.open(owner.target.feed, owner.begin)
+        self.settings = SourceSettings(plan.spec.expect_us)
+        """What users have set, as far as it has been read."""
+        self._settings = Feed(topics.settings(plan.targets[0].app))
+        first, self._settings_end = lookup.bounds(self._settings)
+        self._reader.open(self._settings, first)
         self._of = {owner.target.feed: i for i, owner in enumerate(self.owners)}
         self._in_flight = self._in_flight_bytes = 0
         self._attempts = [0] * len(self.owners)
@@ -63,8 +72,9 @@ class InputLogs:
 
     @property
     def read(self) -> bool:
-        """Whether it is known where every log stands."""
-        return all(owner.end is not None for owner in self.owners)
+        """Whether it is known where every log stands, and what was set before this began."""
+        set_before = self._reader.position(self._settings) >= self._settings_end
+        return set_before and all(owner.end is not None for owner in self.owners)
 
     @property
     def nobody(self) -> bool:
@@ -74,9 +84,14 @@ class InputLogs:
 
     @property
     def ended(self) -> bool:
-        """Whether END is in the first input's log."""
-        end = self.owners[0].end
-        return end is not None and end.fold.ended
+        """Whether END is in all inputs' logs."""
+        return all(owner.end is not None and owner.end.fold.ended for owner in self.owners)
+
+    @property
+    def abandoned(self) -> bool:
+        """Whether users have given up all partitions that were ever copied."""
+        begun = {p for owner in self.owners if owner.end is not None for p in owner.end.at or ()}
+        return bool(begun) and begun <= self.settings.skipped
 
     @property
     def owned(self) -> bool:
@@ -113,6 +128,7 @@ class InputLogs:
         found: dict[Feed, list[Record]] = {}
         for record in records:
             found.setdefault(record.feed, []).append(record)
+        self._take_settings(found.get(self._settings, ()))
         for i, owner in enumerate(self.owners):
             feed = owner.target.feed
             owner.read(found.get(feed, ()), self._reader.position(feed))
@@ -121,13 +137,15 @@ class InputLogs:
                 self._reader.open(feed, owner.begin)
 
     def ask_ends(self) -> EndsQuery:
-        """Ask for the ends of all these logs."""
-        return self._lookup.ask_ends([owner.target.feed for owner in self.owners])
+        """Ask for the ends of all these logs, and of the settings."""
+        return self._lookup.ask_ends([*(owner.target.feed for owner in self.owners), self._settings])
 
     def read_up_to(self, ends: Callable[[Feed], int | None]) -> bool:
-        """Whether every log has been read to its end; False if an end is not known."""
+        """Whether every log has been read to its end; False if an end is not known. Nothing waits for settings whose
+        end is not known: what was set last holds on."""
         known = [(owner, ends(owner.target.feed)) for owner in self.owners]
-        return all(end is not None and owner.position >= end for owner, end in known)
+        logs = all(end is not None and owner.position >= end for owner, end in known)
+        return logs and self._reader.position(self._settings) >= (ends(self._settings) or 0)
 
     def claim(self) -> None:
         """Claim the first input, and once it is owned, the others. Call it in each turn while claiming."""
@@ -163,6 +181,12 @@ class InputLogs:
         self._reader.close()
         self._appender.close()
         self._lookup.close()
+
+    def _take_settings(self, records: Sequence[Record]) -> None:
+        source, app_uid = base_name(self._plan.targets[0].source), self.life.app_uid
+        for record in records:
+            key = (record.key or b"").decode(errors="replace")
+            self.settings = self.settings.after(source, app_uid, key, record.value)
 
     def _look(self) -> None:
         """Check the description, if there is one: nothing written for an earlier life counts. Raises BegunAnew."""

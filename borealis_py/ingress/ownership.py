@@ -67,8 +67,8 @@ class Ownership:
         assert self.end is not None, "a claim needs a log that has been read"
         self.epoch = max(self.end.fold.epoch, self.position) + 1  # exceeds all: a claim's is at most its offset + 1
         self.claiming, self.owning, self.lost, self.stored = True, False, False, 0
-        buckets = self.target.buckets
-        stamp = buckets.timestamp_ms(buckets.closed_by(self.end.fold.boundary))
+        buckets, fold = self.target.buckets, self.end.fold
+        stamp = None if fold.ended else buckets.timestamp_ms(buckets.closed_by(fold.boundary))
         claim = ClaimHeader(self.target.app_uid, self.epoch, self._uid, self._lateness_us)
         return NewRecord(self.target.feed, pack(claim), timestamp_ms=stamp)
 

@@ -23,9 +23,11 @@ from borealis_py.ingress.inputs import InputLogs
 from borealis_py.ingress.partition_start import NOT_BEGUN
 from borealis_py.ingress.plan import IngressPlan
 from borealis_py.ingress.silence import Silence
+from borealis_py.ingress.source_settings import SourceSettings
 from borealis_py.ingress.topic.foreign_topic import LOOK_US, ForeignTopic
 from borealis_py.log.base import EndsQuery, Log, Wake
 from borealis_py.log.foreign import ForeignLog
+from borealis_py.query.names import base_name
 
 log = structlog.get_logger("borealis.ingress")
 
@@ -121,6 +123,11 @@ class IngressSession:
         return self._inputs.read
 
     @property
+    def settings(self) -> SourceSettings:
+        """What users have set of the source, as far as it has been read."""
+        return self._inputs.settings
+
+    @property
     def absent(self) -> bool:
         """Whether the topic does not exist, as far as its cluster has told."""
         return self._topic.partitions == 0
@@ -130,9 +137,9 @@ class IngressSession:
         """How far each input has come, of an owner that copies."""
         if self._copier is None:
             return ()
-        topic, missing = self._topic, self._copier.missing
+        topic, copier = self._topic, self._copier
         return tuple(
-            CopiedInput.of(writer, self._plan.feeders(i, topic.queues), topic, missing)
+            CopiedInput.of(writer, self._plan.feeders(i, topic.queues), topic, copier.missing, copier.given_up)
             for i, writer in enumerate(self._writers)
         )
 
@@ -140,16 +147,15 @@ class IngressSession:
         """Do what is due.
 
         Raises:
-            StreamEnded: END is in the source's log. StreamForgotten: retention has deleted how far it was copied.
+            StreamEnded: END is in the logs of all inputs. StreamForgotten: retention has deleted how far it was copied.
             BegunAnew: the app was begun anew. PublishFailed: the log refused a record.
             LogError: a log may not be read.
         """
         self._now_us = now_us = max(self._now_us, now_us)  # a clock that is set back must not break a promise
         self._inputs.turn()
         if self._inputs.ended:
-            raise StreamEnded(
-                f"{self._plan.targets[0].name} has ended: nothing can follow END, so nothing is copied", -1
-            )
+            source = base_name(self._plan.targets[0].source)
+            raise StreamEnded(f"source {source!r} has ended: nothing can follow END, so nothing is copied", -1)
         new_ends = self._topic.look(now_us)
         if self._heard_us is None or self._inputs.heard():
             self._heard_us = now_us
@@ -203,10 +209,11 @@ class IngressSession:
             self._topic.ask_ends(now_us)
             return
         ends = self._own_ends.poll()
-        if ends is None or self._topic.asking:
+        if ends is None or (self._topic.asking and not self._inputs.abandoned):
             return
         learned = self._topic.learned_us is not None and self._topic.learned_us >= self._asked_us
-        known = learned or self._topic.partitions == 0  # that it does not exist is known, too
+        nothing = self._topic.partitions == 0 or self._inputs.abandoned  # that it does not exist is known, too
+        known = learned or nothing
         if known and self._inputs.read_up_to(lambda feed: ends.get(feed)):
             self.state, self._own_ends = IngressState.CLAIMING, None
             log.info(f"{self._plan.name}: no ingress is heard; this one takes over", uid=self._uid)
@@ -274,7 +281,8 @@ class IngressSession:
 
     def _must_be_silent(self, now_us: int) -> bool:
         assert self._silence is not None
-        return self._silence.look(self._topic.learned_us, now_us)
+        nothing = self._copier is not None and self._copier.abandoned  # of the topic need be known
+        return self._silence.look(now_us if nothing else self._topic.learned_us, now_us)
 
     def _tell(self, index: int, now_us: int) -> None:
         """Write a record that says how far its topic is copied, and that its owner lives."""
@@ -324,5 +332,6 @@ class IngressSession:
         assert self._copier is not None
         for writer, owner in zip(self._writers, self._inputs.owners, strict=True):
             writer.read_to, writer.stored = owner.position, owner.stored
-        for record in self._copier.turn(now_us, new_ends, self._must_be_silent(now_us), self._inputs.full):
+        silent, settings = self._must_be_silent(now_us), self._inputs.settings
+        for record in self._copier.turn(now_us, new_ends, silent, self._inputs.full, settings):
             self._inputs.append(record)

@@ -16,6 +16,9 @@ record, so that what its producer kept meanwhile is not late when it comes. That
 partitions: while rows are older than the lateness when they arrive, their producer is catching up, and only they move
 the boundary; and an arrival counts once all partitions of the input have been read up to ends that were asked for after
 it was seen.
+
+Partitions that were given up hold no boundary. An input that has no others goes with the clock; by the data, with those
+inputs that have some.
 """
 
 from __future__ import annotations
@@ -66,7 +69,8 @@ class Watermarks:
     """
 
     def __init__(self, lateness_us: int, by_data: bool = False, expect_us: int | None = None) -> None:
-        self._lateness_us, self._by_data, self._expect_us = lateness_us, by_data, expect_us
+        self._lateness_us, self._by_data = lateness_us, by_data
+        self._expect_us = None if by_data else expect_us
         self._partitions: dict[int, PartitionTime] = {}
         self._inputs: dict[int, InputTime] = {}
         self._counted_us = NEVER
@@ -91,6 +95,10 @@ class Watermarks:
     def give_up(self, partitions: frozenset[int]) -> None:
         """From now on boundaries wait for all partitions but these, and what these bring later may be late."""
         self._given_up = partitions
+
+    def expect(self, expect_us: int | None) -> None:
+        """From now on an input that is silent for this long is missing. By the data, any silent input is."""
+        self._expect_us = None if self._by_data else expect_us
 
     def open(self, partition: int, offset: int) -> None:
         """Copying goes on at `offset`, which may lie further back: ends told before say nothing of it."""
@@ -141,24 +149,36 @@ class Watermarks:
     def of_partition(self, partition: int) -> int:
         """No later row of this partition lies below; `NEVER`: nothing is known of it."""
         time = self._partitions[partition]
-        known = time.largest if self._by_data else max(time.largest, time.sure)
-        return known if known == NEVER else known - self._lateness_us
+        return self._less_lateness(time.largest if self._by_data else max(time.largest, time.sure))
 
     def boundary(self, index: int) -> int:
         """No later row of this input lies below; `NEVER`: nothing can be promised. It may lie below what was promised
         before, which then holds on."""
         of = self._inputs[index]
         feeders = of.feeders - self._given_up
-        if of.feeders and not feeders and not self._by_data:
-            return self._counted_us if self._counted_us == NEVER else self._counted_us - self._lateness_us
+        if of.feeders and not feeders:
+            return self._of_others() if self._by_data else self._less_lateness(self._counted_us)
         sure = min((self._partitions[p].sure for p in feeders), default=NEVER)
         while of.seen and of.seen[0][0] < sure:
             of.arrival = max(of.arrival, of.seen.popleft()[1])
         least = min((self._known(of, self._partitions[p]) for p in feeders), default=NEVER)
         if self._expect_us is not None:  # rows of others move a shared partition, and do not prove that this one lives
             least = min(least, max(of.arrival, of.largest))
-        least = min(least, self._counted_us)
-        return least if least == NEVER else least - self._lateness_us
+        return self._less_lateness(min(least, self._counted_us))
+
+    def read_since(self, index: int, since_us: int) -> bool:
+        """Whether all that was in the partitions of an input at this time has been copied, and there were no others.
+        Those that were given up do not count."""
+        feeders = self._inputs[index].feeders - self._given_up
+        return self._counted_us >= since_us and all(self._partitions[p].sure >= since_us for p in feeders)
+
+    def _of_others(self) -> int:
+        """The least boundary of the inputs that have partitions which were not given up; `NEVER`: there are none."""
+        waits = [i for i, of in self._inputs.items() if of.feeders - self._given_up]
+        return min((self.boundary(i) for i in waits), default=NEVER)
+
+    def _less_lateness(self, time: int) -> int:
+        return time if time == NEVER else time - self._lateness_us
 
     def _known(self, of: InputTime, time: PartitionTime) -> int:
         if self._by_data:

@@ -16,6 +16,8 @@ class IngressRole(StrEnum):
     """It copies the topic."""
     STANDBY = "standby"
     """It reads what the owner writes, and takes over when nothing comes any more."""
+    ENDED = "ended"
+    """END is in the source's own topic: there is nothing left to copy."""
     STOPPED = "stopped"
     """It has ended; `detail` says why."""
 
@@ -40,6 +42,10 @@ class IngressInput(msgspec.Struct, frozen=True):
     """Other records that it could not use: dead letters."""
     missing: str = ""
     """Why the input is missing now; "": it is not."""
+    unreadable: tuple[int, ...] = ()
+    """Partitions of the topic that it takes from and that cannot be read now."""
+    given_up: tuple[int, ...] = ()
+    """Partitions of the topic that it takes from and does not wait for: users gave them up, or they are gone."""
 
 
 class IngressStatus(msgspec.Struct, frozen=True):
@@ -55,7 +61,7 @@ class IngressStatus(msgspec.Struct, frozen=True):
     cluster: str
     """The name of that topic's cluster; "": the app's own."""
     role: IngressRole
-    """What it does: starting, owner, standby or stopped."""
+    """What it does: starting, owner, standby, ended or stopped."""
     uid: str
     """Random id of this incarnation."""
     pid: int
@@ -70,11 +76,17 @@ class IngressStatus(msgspec.Struct, frozen=True):
     """Why it is in this role, or what it waits for; "": nothing worth saying."""
     http: str = ""
     """Address at which its process answers HTTP; "": none."""
+    expect_us: int | None = None
+    """After how much silence it calls an input missing, in microseconds; null: silence means that nothing happened."""
+    skipped: tuple[int, ...] = ()
+    """Partitions of the topic that users gave up (`borealis source skip`), as far as it has read that."""
+    ending: bool = False
+    """Users have set that the source is to end (`borealis source end`), and it has read that."""
 
     @property
     def reads_its_source(self) -> bool:
-        """Whether it has started: it copies, or would take over."""
-        return self.role in (IngressRole.OWNER, IngressRole.STANDBY)
+        """Whether it has started: it copies, or would take over, or has nothing left to do."""
+        return self.role in (IngressRole.OWNER, IngressRole.STANDBY, IngressRole.ENDED)
 
 
 def status_key(source: str, ingress: int) -> bytes:

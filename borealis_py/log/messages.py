@@ -40,6 +40,29 @@ class SourceFailure(msgspec.Struct, frozen=True):
     until_wall_us: Number
 
 
+class PartitionSkip(msgspec.Struct, frozen=True):
+    """Settings key `skip/<source>/<partition>`: in the app's life `app_uid`, no input of the source waits for this
+    partition of its foreign topic (`skipped`); false: they wait for it again."""
+
+    app_uid: str
+    skipped: bool
+
+
+class EndOfSource(msgspec.Struct, frozen=True):
+    """Settings key `end/<source>`: in the app's life `app_uid`, the source's ingress copies what its topic holds, then
+    writes END."""
+
+    app_uid: str
+
+
+class ExpectedSilence(msgspec.Struct, frozen=True):
+    """Settings key `expect/<source>`: in the app's life `app_uid`, an input of the source that has been silent for this
+    long is missing (`expect_us`, microseconds); null: silence means that nothing happened."""
+
+    app_uid: str
+    expect_us: Annotated[int, msgspec.Meta(gt=0, le=NUMBER_MAX)] | None
+
+
 class DisagreementSetting(msgspec.Struct, frozen=True):
     """Settings key `diverged/<node>`: in the app's life `app_uid`, replicas of this node, or of one that it reads,
     emitted different rows (`found`), so nothing of it is published; null: an operator has cleared that (R15)."""

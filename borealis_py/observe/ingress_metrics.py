@@ -30,6 +30,7 @@ _GAUGES: tuple[tuple[str, str, Callable[[IngressInput], float | None]], ...] = (
     ),
     ("lag_records", "Records of the topic that have not been read; none while its end is unknown.", lambda i: i.lag),
     ("missing", "1 while the input is missing.", lambda i: bool(i.missing)),
+    ("given_up_partitions", "Partitions of the topic that the input does not wait for.", lambda i: len(i.given_up)),
 )
 """borealis_ingress_<name>, of an owner's inputs."""
 
@@ -58,11 +59,20 @@ def _collected(app: str, statuses: Iterable[IngressStatus]) -> Iterator[Metric]:
     at = GaugeMetricFamily(
         "borealis_ingress_status_timestamp_seconds", "When it last wrote its status, every second.", labels=_INGRESS
     )
+    expect = GaugeMetricFamily(
+        "borealis_ingress_expect_seconds", "Silence after which an input is missing; none: never.", labels=_INGRESS
+    )
+    ending = GaugeMetricFamily(
+        "borealis_ingress_ending", "1 once it has read that its source is to end.", labels=_INGRESS
+    )
     for labels, status in told:
         for role in IngressRole:
             roles.add_metric((*labels, role.value), status.role is role)
         at.add_metric(labels, status.at_wall_us / 1e6)
-    yield from (roles, at)
+        ending.add_metric(labels, status.ending)
+        if status.expect_us is not None:
+            expect.add_metric(labels, status.expect_us / 1e6)
+    yield from (roles, at, expect, ending)
     owned = [((*labels, i.name), i) for labels, s in told if s.role is IngressRole.OWNER for i in s.inputs]
     for name, text, count in _COUNTERS:
         counter = CounterMetricFamily(f"borealis_ingress_{name}", text, labels=_INPUT)

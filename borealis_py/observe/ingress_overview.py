@@ -10,6 +10,7 @@ import msgspec
 from borealis_py.app import origin
 from borealis_py.app.state import GONE_S, AppState, IngressStatuses, Statuses
 from borealis_py.log.ingress_status import IngressInput, IngressRole, IngressStatus
+from borealis_py.query import format_duration
 from sunion.model import FOREVER
 
 IngressKey = tuple[str, int]
@@ -17,8 +18,8 @@ IngressKey = tuple[str, int]
 
 
 def gone(status: IngressStatus, now_us: int) -> bool:
-    """Whether it has stopped, or said nothing for a while. `now_us`: wall time."""
-    return status.role is IngressRole.STOPPED or (now_us - status.at_wall_us) / 1e6 > GONE_S
+    """Whether it copies no more, or said nothing for a while. `now_us`: wall time."""
+    return status.role in (IngressRole.STOPPED, IngressRole.ENDED) or (now_us - status.at_wall_us) / 1e6 > GONE_S
 
 
 def not_before(now_us: int, statuses: Statuses, ingresses: IngressStatuses) -> int:
@@ -66,11 +67,25 @@ def ingress_remarks(state: AppState, statuses: IngressStatuses, now_us: int) -> 
     for source in state.spec.ingresses:
         running = [s for s in statuses.values() if s.source == source and not gone(s, now_us)]
         owners = [s for s in running if s.role is IngressRole.OWNER]
+        settings = state.source_settings(source)
+        if any(s.source == source and s.role is IngressRole.ENDED for s in statuses.values()):
+            found.append(f"source {source} has ended: nothing of its topic is copied any more")
+            continue
+        if settings.ending:
+            found.append(f"source {source} is to end, once all that its topic holds has been copied")
         if not running:
             found.append(f"source {source}: no ingress runs, so nothing of it arrives. `borealis up` starts them")
         elif not owners:
             why = "; ".join(dict.fromkeys(s.detail for s in running if s.detail))
             found.append(f"source {source}: no ingress copies it now{f': {why}' if why else ''}")
+        if settings.skipped:
+            names = ", ".join(map(str, sorted(settings.skipped)))
+            found.append(
+                f"source {source}: nothing waits for partition {names} of its topic (`borealis source skip`); what "
+                "comes from there may be late. With --undo it is waited for again"
+            )
+        if settings.expect_us != state.spec.ingresses[source].expect_us:
+            found.append(f"source {source}: {_expects(settings.expect_us)}, as set by `borealis source expect`")
         for owner in owners:
             missing = [f"{i.name} ({i.feeds}): {i.missing}" for i in owner.inputs if i.missing]
             found += [f"missing: {text}" for text in missing]
@@ -81,3 +96,9 @@ def ingress_remarks(state: AppState, statuses: IngressStatuses, now_us: int) -> 
                     "letters. `borealis inspect` shows how late rows come"
                 )
     return found
+
+
+def _expects(expect_us: int | None) -> str:
+    if expect_us is None:
+        return "silence means that nothing happened"
+    return f"an input that is silent for {format_duration(expect_us)} is missing"

@@ -55,11 +55,11 @@ class IngressRegistry:
         return [
             f"{_name(key)} has said nothing for {age_s:.0f} s"
             for key, told in self._told.items()
-            if told is not None and told[0].role is not IngressRole.STOPPED and (age_s := self._age_s(told[1])) > HUNG_S
+            if told is not None and told[0].role not in _OVER and (age_s := self._age_s(told[1])) > HUNG_S
         ]
 
     def unready(self) -> list[str]:
-        """The ingresses that neither copy nor stand by, one sentence each."""
+        """The ingresses that neither copy nor stand by, although their sources have not ended, one sentence each."""
         return [why for key in self.ingresses if (why := self._why_unready(key))]
 
     def _why_unready(self, key: IngressKey) -> str:
@@ -69,11 +69,15 @@ class IngressRegistry:
             return f"{_name(key)} is starting{f': {why}' if why else ''}"
         if told[0].role is IngressRole.STOPPED:
             return f"{_name(key)} has stopped{f': {told[0].detail}' if told[0].detail else ''}"
-        age_s = self._age_s(told[1])
+        age_s = 0.0 if told[0].role is IngressRole.ENDED else self._age_s(told[1])
         return f"{_name(key)} has said nothing for {age_s:.0f} s" if age_s > HUNG_S else ""
 
     def _age_s(self, heard_s: float) -> float:
         return self._clock() - heard_s
+
+
+_OVER = (IngressRole.STOPPED, IngressRole.ENDED)
+"""Roles of those that say nothing more."""
 
 
 def _name(key: IngressKey) -> str:

@@ -30,11 +30,13 @@ _TRUTH = {"true": True, "false": False}
 @dataclass(frozen=True, slots=True)
 class SampledFormat:
     """The format of a sample. `name`: as `App.topic` takes it, or what it looks like if none reads it. `objects`: of
-    each record, its fields; None: it has none. `arguments`: for the call, beside the format."""
+    each record, its fields; None: it has none. `arguments`: for the call, beside the format. `types`: where schemas
+    say it, the column type of each field, or None and why it can be no column."""
 
     name: str
     objects: Sequence[Mapping[str, Any] | None]
     arguments: tuple[str, ...] = ()
+    types: Mapping[str, tuple[str | None, str]] | None = None
 
 
 def recognised(records: Sequence[Record]) -> SampledFormat:

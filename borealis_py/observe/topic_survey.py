@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from borealis_py.log.base import Record
-from borealis_py.observe.topic_formats import recognised
+from borealis_py.observe.topic_formats import SampledFormat, recognised
 from borealis_py.query.errors import QueryError
 from borealis_py.query.ingress_spec import FORMATS
 from borealis_py.query.names import STIME, WINDOW_END, WINDOW_START, check_columns
@@ -118,16 +118,17 @@ def variable(name: str) -> str:
     return re.sub(r"[^A-Za-z0-9_]", "_", name)
 
 
-def survey(topic: str, partitions: int, records: Sequence[Record]) -> TopicSurvey:
+def survey(topic: str, partitions: int, records: Sequence[Record], found: SampledFormat | None = None) -> TopicSurvey:
     """Survey a sample.
 
     Args:
         records: of any partitions, each partition's in order.
+        found: their format; None: it is to be recognised.
     """
-    found = recognised(records)
+    found = found or recognised(records)
     objects = [one for one in found.objects if one is not None]
     rows = [record for record, one in zip(records, found.objects, strict=True) if one is not None]
-    fields = _fields(objects)
+    fields = _fields(objects) if found.types is None else _by_schema(objects, found.types)
     stime, unit = _time_field(fields, objects, rows)
     times = [_us(one[stime], unit) if stime else r.timestamp_ms * 1_000 for one, r in zip(objects, rows, strict=True)]
     return TopicSurvey(
@@ -158,6 +159,16 @@ def _fields(objects: Iterable[Mapping[str, Any]]) -> tuple[FieldSurvey, ...]:
         if one.type is not None and names.count(one.name.lower()) > 1
         else one
         for one in found
+    )
+
+
+def _by_schema(
+    objects: Sequence[Mapping[str, Any]], types: Mapping[str, tuple[str | None, str]]
+) -> tuple[FieldSurvey, ...]:
+    """The fields that schemas name. A record has null where its own schema has none."""
+    return tuple(
+        FieldSurvey(name, kind, len(objects), sum(one.get(name) is None for one in objects) if kind else 0, why)
+        for name, (kind, why) in types.items()
     )
 
 
@@ -208,7 +219,7 @@ def _time_field(
     """The field whose values are times, in every record, closest to the records' own timestamps; and its unit."""
     best: tuple[int, str, str] | None = None
     for one in fields:
-        if one.type != "int64" or one.null or one.present < len(objects):
+        if one.type not in ("int64", "timestamp") or one.null or one.present < len(objects):
             continue
         units = {_unit_of(o[one.name]) for o in objects}
         unit = units.pop()

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from borealis_py.app.ended import ended_sources
+from borealis_py.app.sources.ended import ended_sources
 from borealis_py.app.state import AppState
+from borealis_py.log.base import Feed, NewRecord
 from borealis_py.log.messages import Description
+from borealis_py.log.records import ClaimHeader, pack
 from borealis_py.query import App
 from tests.client.folded import SCHEMA, World, row
 
@@ -27,3 +29,13 @@ def test_a_source_has_ended_when_its_last_record_is_end() -> None:
     world.run(1)
     assert ended_sources(reader, state()) == {"ewr": True, "jfk": False}
     assert ended_sources(reader, state("another life")) == {"ewr": False, "jfk": False}
+
+
+def test_a_claim_behind_END_does_not_hide_it() -> None:
+    """An ingress that takes over claims an input that has ended, to write END of others."""
+    world = World()
+    publisher, reader = world.ready("p"), world.memory.client("up")
+    publisher.close(end=True)
+    world.run(1)
+    world.memory.broker.append(NewRecord(Feed("flights.ewr"), pack(ClaimHeader("a1", 99, "u", 0))))
+    assert ended_sources(reader, state())["ewr"] is True

@@ -159,7 +159,7 @@ def test_bad_records_cost_only_themselves_and_are_told(
         letters.close()
         said = borealis("publish", "orders.0", "rows.csv", "--app", "bad")
         assert (said.code, "nothing else may" in said.err) == (1, True)
-        (here / "app.py").write_text(app_text("bad", topic.name, 'heartbeat="shop = \'ping\'", expect="2s"'))
+        (here / "app.py").write_text(app_text("bad", topic.name, 'heartbeat="shop = \'ping\'", boundary="data"'))
         assert "source orders: its ingresses run as they were started" in borealis("up", "app.py", "--no-restart").err
     finally:
         said = borealis("down", "--app", "bad")

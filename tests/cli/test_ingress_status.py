@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from rich.console import Console
 
 from borealis_py.app.state import IngressStatuses
 from borealis_py.cli.ingress_table import ingress_table
+from borealis_py.ingress.source_settings import SourceSettings
 from borealis_py.log.ingress_status import IngressRole
 from borealis_py.observe.ingress_overview import ingress_overview, ingress_remarks
 from sunion.model import FOREVER
@@ -59,6 +62,29 @@ def test_it_is_told_what_is_missing_and_who_copies() -> None:
     assert told == "source orders: no ingress copies it now: no broker"
     (told,) = ingress_remarks(state, both(), WALL_US + 60_000_000)
     assert told == "source orders: no ingress runs, so nothing of it arrives. `borealis up` starts them"
+
+
+def test_it_is_told_what_users_have_set() -> None:
+    state = replace(ingress_state(), set_of_sources={"orders": SourceSettings(1_500_000, frozenset({0, 4}), True)})
+    told = ingress_remarks(state, both(), WALL_US)
+    assert [line.split(",")[0].split("(")[0].strip() for line in told] == [
+        "source orders is to end",
+        "source orders: nothing waits for partition 0",
+        "source orders: an input that is silent for 1500ms is missing",
+    ]
+    assert "partition 0, 4 of its topic" in told[1]
+    lines = printed(both(inputs=(ingress_input(0, given_up=(0, 4)), ingress_input(1, missing="silent", given_up=(1,)))))
+    assert any(line.startswith("orders.0") and line.endswith("partition 0, 4 given up") for line in lines)
+    assert any(line.endswith("silent; partition 1 given up") for line in lines)
+
+
+def test_a_source_that_has_ended_is_not_called_gone() -> None:
+    ended = both(role=IngressRole.ENDED, detail="source 'orders' has ended", inputs=(), at_wall_us=1)
+    assert "orders 0 ended source 'orders' has ended" in printed(ended)
+    state = replace(ingress_state(), set_of_sources={"orders": SourceSettings(None, frozenset(), True)})
+    assert ingress_remarks(state, ended, WALL_US) == [
+        "source orders has ended: nothing of its topic is copied any more"
+    ]
 
 
 def test_it_is_all_in_the_json() -> None:

@@ -87,7 +87,13 @@ class Transactions(threading.Thread):
 @pytest.fixture
 def plan(bootstrap: str) -> IngressPlan:
     with closing(KafkaLog(bootstrap).admin()) as admin:
-        admin.create([TopicSpec(f"{APP}.{SOURCE}", PARTITIONS, EVENT_TIME), TopicSpec(TOPIC, PARTITIONS)])
+        admin.create(
+            [
+                TopicSpec(f"{APP}.{SOURCE}", PARTITIONS, EVENT_TIME),
+                TopicSpec(TOPIC, PARTITIONS),
+                TopicSpec(f"{APP}.settings"),
+            ]
+        )
     return plan_of(APP, SOURCE, TOPIC, PARTITIONS, time.time_ns() // 1_000 - 10_000_000)
 
 

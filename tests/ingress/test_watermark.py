@@ -275,3 +275,105 @@ def test_what_is_given_up_holds_up_nobody_and_an_input_of_nothing_else_follows_t
     assert [rule.boundary(i) for i in (0, 1)] == [390, 490]
     rule.give_up(frozenset())
     assert [rule.boundary(i) for i in (0, 1)] == [NEVER, NEVER]
+
+
+def test_by_the_data_an_input_without_partitions_that_count_goes_with_those_that_have_some() -> None:
+    rule = counted(10, by_data=True)
+    for i in range(3):
+        rule.feed(i, [i], 0)
+    rule.saw(0, 0, 300)
+    rule.saw(1, 1, 200)
+    rule.give_up(frozenset([2]))
+    assert [rule.boundary(i) for i in range(3)] == [290, 190, 190]
+    rule.give_up(frozenset([0, 1, 2]))
+    assert [rule.boundary(i) for i in range(3)] == [NEVER] * 3
+
+
+def test_by_the_data_nothing_is_expected() -> None:
+    rule = counted(10, by_data=True)
+    rule.feed(0, [0], 0)
+    rule.expect(40)
+    rule.saw(0, 0, 300)
+    assert rule.boundary(0) == 290
+
+
+class ChangingWorld(World):
+    """The same while users change what is set. `waived`: by partition, the time below which rows may be late now."""
+
+    def __init__(self, by_value: bool, expect: int | None) -> None:
+        super().__init__(by_value, expect)
+        self.given_up: frozenset[int] = frozenset()
+        self.waived = [NEVER] * 3
+
+    def set_expect(self, expect: int | None) -> None:
+        self.expect = expect
+        self.rule.expect(expect)
+
+    def give_up(self, bits: int) -> None:
+        self.given_up = frozenset(p for p in range(3) if bits >> p & 1)
+        self.rule.give_up(self.given_up)
+
+    def promise(self) -> None:
+        super().promise()
+        for p in range(3):
+            if self.expect is None or p in self.given_up:  # promised by the clock, whatever its producer keeps
+                self.waived[p] = self.now - LATENESS
+
+    def read(self, partition: int, count: int) -> None:
+        part = self.parts[partition]
+        end = min(part.visible(self.now), part.read + count)
+        for offset in range(part.read, end):
+            row = part.rows[offset]
+            in_time = row.stime >= self.promised[row.index]
+            given_up = partition in self.given_up or row.stime < self.waived[partition]
+            assert in_time or given_up, f"late by the promise for input {row.index}"
+            self.rule.arrived(row.index, partition, offset, self.now, row.stime)
+            self.rule.saw(row.index, partition, row.stime)
+        part.read = end
+        self.rule.read_to(partition, end)
+
+
+CHANGES = st.one_of(
+    st.tuples(st.just("set_expect"), st.sampled_from([None, 15, 40])),
+    st.tuples(st.just("give_up"), st.integers(0, 7)),
+)
+
+
+@settings(max_examples=400, deadline=None)
+@given(
+    st.lists(st.one_of(STEPS.map(lambda steps: steps[:8]), CHANGES.map(lambda change: [change])), max_size=12),
+    st.booleans(),
+    st.sampled_from([None, 15, 40]),
+)
+def test_whatever_users_change_only_rows_that_they_gave_up_are_late(
+    runs: list, by_value: bool, expect: int | None
+) -> None:
+    world = ChangingWorld(by_value, expect)
+    steps = [step for run in runs for step in run]
+    for name, *args in [*steps, ("wait", 100), *(("read", p, 1_000) for p in range(3))]:
+        getattr(world, name)(*args)
+        world.promise()
+
+
+@given(STEPS, st.booleans(), st.integers(0, 7))
+def test_all_that_was_there_then_has_been_read_only_if_it_has(steps: list, by_value: bool, given_up: int) -> None:
+    world = ChangingWorld(by_value, None)
+    world.give_up(given_up)
+    since, there = None, [0, 0, 0]
+    for name, *args in [*steps, ("ask", 7), *(("read", p, 1_000) for p in range(3)), ("ask", 7)]:
+        if since is None and name == "ask":
+            since, there = world.now, [len(part.rows) for part in world.parts]
+        getattr(world, name)(*args)
+        for i in range(2):
+            read = all(
+                part.read >= count
+                for p, (part, count) in enumerate(zip(world.parts, there, strict=True))
+                if p not in world.given_up and (by_value or p % 2 == i)
+            )
+            if since is not None and world.rule.read_since(i, since):
+                assert read
+    world.wait(100)
+    for p in range(3):
+        world.read(p, 1_000)
+    assert since is not None
+    assert all(world.rule.read_since(i, since) for i in range(2))

@@ -6,6 +6,8 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
+import msgspec
+
 from borealis_py.client.target import Target
 from borealis_py.engine.codec import ArrowSourceCodec
 from borealis_py.engine.rows import ArrowRows
@@ -14,6 +16,7 @@ from borealis_py.ingress.formats.base import RecordFormat
 from borealis_py.ingress.plan import IngressPlan
 from borealis_py.log.base import Feed, NewRecord, TopicSpec
 from borealis_py.log.description import Life
+from borealis_py.log.messages import encode
 from borealis_py.log.records import BatchHeader, unpack_source
 from borealis_py.log.source_records import decode_source
 from borealis_py.protocol.settings import ROW_MAX_BYTES
@@ -71,7 +74,7 @@ class TopicWorld:
         self.form: RecordFormat | None = None
         """Of the topic's records; None: JSON objects."""
         self.plan = IngressPlan(spec, COLUMNS, targets)
-        self.admin.create([TopicSpec("shop.orders", spec.inputs)])
+        self.admin.create([TopicSpec("shop.orders", spec.inputs), TopicSpec("shop.settings")])
         if partitions:
             self.admin.create([TopicSpec(TOPIC, partitions)])
         self.processes: list[SimIngress] = []
@@ -105,6 +108,10 @@ class TopicWorld:
 
     def write(self, partition: int, value: bytes | None) -> None:
         self.memory.broker.append(NewRecord(Feed(TOPIC, partition), value))
+
+    def set(self, key: str, value: msgspec.Struct) -> None:
+        """Write a setting."""
+        self.memory.broker.append(NewRecord(Feed("shop.settings"), encode(value), key.encode()))
 
     def copied(self, index: int = 0) -> Copied:
         """What the fold makes of an input."""

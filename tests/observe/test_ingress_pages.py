@@ -62,6 +62,12 @@ def test_one_that_has_stopped_is_not_ready_and_does_not_hang(board: IngressRegis
     assert ask(board, "/healthz") == (200, "ok\n")
 
 
+def test_one_whose_source_has_ended_is_well(board: IngressRegistry, now: Now) -> None:
+    board.tell(ingress_status(role=IngressRole.ENDED, detail="it has ended", inputs=()))
+    now.s += HUNG_S + 1
+    assert ask(board, "/readyz") == ask(board, "/healthz") == (200, "ok\n")
+
+
 def test_its_status_is_that_of_the_command(board: IngressRegistry) -> None:
     board.tell(ingress_status())
     code, body = ask(board, "/api/v1/status")
@@ -70,8 +76,11 @@ def test_its_status_is_that_of_the_command(board: IngressRegistry) -> None:
 
 
 def test_its_metrics(board: IngressRegistry) -> None:
-    inputs = (ingress_input(0, late=2), ingress_input(1, lag=None, dead=3, boundary_us=0, missing="silent"))
-    board.tell(ingress_status(inputs=inputs))
+    inputs = (
+        ingress_input(0, late=2, given_up=(0, 2)),
+        ingress_input(1, lag=None, dead=3, boundary_us=0, missing="silent"),
+    )
+    board.tell(ingress_status(inputs=inputs, expect_us=1_500_000, ending=True))
     assert value(board, "role", role="owner") == 1
     assert value(board, "role", role="standby") == 0
     assert value(board, "status_timestamp_seconds") == WALL_US / 1e6
@@ -80,6 +89,8 @@ def test_its_metrics(board: IngressRegistry) -> None:
     assert [value(board, "unusable_records_total", input=f"orders.{i}") for i in range(2)] == [0, 3]
     assert [value(board, "lag_records", input=f"orders.{i}") for i in range(2)] == [7, None]
     assert [value(board, "missing", input=f"orders.{i}") for i in range(2)] == [0, 1]
+    assert [value(board, "given_up_partitions", input=f"orders.{i}") for i in range(2)] == [2, 0]
+    assert (value(board, "expect_seconds"), value(board, "ending")) == (1.5, 1)
     boundaries = [value(board, "boundary_timestamp_seconds", input=f"orders.{i}") for i in range(2)]
     assert boundaries == [pytest.approx(WALL_US / 1e6 - 2.5), None]
 
@@ -87,3 +98,4 @@ def test_its_metrics(board: IngressRegistry) -> None:
 def test_only_an_owner_has_inputs_there(board: IngressRegistry) -> None:
     board.tell(ingress_status(role=IngressRole.STANDBY))
     assert value(board, "rows_total", input="orders.0") is None
+    assert (value(board, "expect_seconds"), value(board, "ending")) == (None, 0)

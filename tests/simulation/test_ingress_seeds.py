@@ -6,7 +6,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 from unittest import mock
 
@@ -51,12 +51,14 @@ def test_the_same_seed_is_the_same_world() -> None:
 
 @dataclass(frozen=True)
 class Bug:
-    """A rule switched off, a word of what the oracle says, and the fault kinds of the worlds in which it shows."""
+    """A rule switched off, a word of what the oracle says, the fault kinds of the worlds in which it shows, and whether
+    users set something in them."""
 
     rule: str
     plant: Callable[[], AbstractContextManager[object]]
     told: str
     kinds: Sequence[str] = KINDS
+    settings: bool = False
 
 
 def _positions_one_record_late() -> AbstractContextManager[object]:
@@ -125,6 +127,10 @@ def _new_partitions_from_their_end() -> AbstractContextManager[object]:
     return mock.patch.object(ForeignTopic, "open", open_)
 
 
+def _given_up_in_vain() -> AbstractContextManager[object]:
+    return mock.patch.object(Watermarks, "give_up", return_value=None)
+
+
 BUGS = (
     Bug("positions are those after the rows", _positions_one_record_late, "copied 2 times", ("kill", "pause")),
     Bug("open transactions hold the boundary", _committed_ends, "called late", ("transaction",)),
@@ -133,6 +139,7 @@ BUGS = (
     Bug("what retention took is named", _gaps_are_passed_over, "copied 0 times", ("retention", "cut_topic", "kill")),
     Bug("a standby takes over", _nobody_takes_over, "no ingress owns", ("kill",)),
     Bug("an owner without ends falls silent", _never_silent, "no ingress", ("cut_topic",)),
+    Bug("nobody waits for what was given up", _given_up_in_vain, "of a partition that was given up", ("kill",), True),
     Bug("new partitions begin at their beginning", _new_partitions_from_their_end, "copied 0 times", ("grow",)),
 )
 
@@ -142,7 +149,10 @@ def test_a_rule_that_is_switched_off_is_found(bug: Bug) -> None:
     said: Any = ()
     with bug.plant():
         for seed in range(1, 41):
-            said = run_ingress(seed, draw_ingress(seed, tuple(bug.kinds))).violations
+            scenario = draw_ingress(seed, tuple(bug.kinds))
+            if not bug.settings:
+                scenario = replace(scenario, settings=(), lasting=None)
+            said = run_ingress(seed, scenario).violations
             if said:
                 print(f"{bug.rule} | {said[0]} | {seed} seeds")
                 assert any(bug.told in one for one in said), said[:3]

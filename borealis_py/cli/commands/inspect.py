@@ -12,6 +12,11 @@ from borealis_py.cli.context import open_context
 from borealis_py.cli.options import Bootstrap, Json
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from borealis_py.config.config import Config
+    from borealis_py.log.base import Record
+    from borealis_py.observe.topic_formats import SampledFormat
     from borealis_py.observe.topic_survey import TopicSurvey
 
 Cluster = Annotated[
@@ -31,19 +36,42 @@ def inspect(
 ) -> None:
     """Show the format, fields, rate, lateness and gaps of a topic that other programs write, and how an app reads it.
 
-    Reads its newest records, and changes nothing.
+    Reads its newest records, and changes nothing. Of Avro and Protobuf, the fields are those of their schemas, which
+    the registry of the topic's cluster has (`schema_registry:`).
     """
     from borealis_py.config.kafka import cluster_of
+    from borealis_py.observe.topic_formats import REGISTERED, recognised
     from borealis_py.observe.topic_sample import sample
     from borealis_py.observe.topic_survey import survey
 
     context = open_context(bootstrap)
     partitions, found = sample(cluster_of(context.config, context.log, cluster), topic, records)
-    seen = survey(topic, partitions, found)
+    form = recognised(found)
+    if form.name.startswith(REGISTERED):
+        form = _by_registry(found, context.config, cluster) or form
+    seen = survey(topic, partitions, found, form)
     if json:
         print_json({**asdict(seen), "suggested_lateness_us": seen.lateness_us, "call": seen.call(cluster)})
         return
     _print(seen, cluster)
+
+
+def _by_registry(records: Sequence[Record], config: Config, cluster: str | None) -> SampledFormat | None:
+    """What the schemas of the cluster's registry say; None: it has none, or it does not say."""
+    from contextlib import closing
+
+    from borealis_py.config.config import ConfigError
+    from borealis_py.config.kafka import registry_of
+    from borealis_py.kafka.schema_registry import ConfluentRegistry, RegistryUnusable
+    from borealis_py.observe.registered_sample import SchemasUnknown, by_registry
+    from borealis_py.query.errors import QueryError
+
+    try:
+        with closing(ConfluentRegistry(registry_of(config, cluster))) as registry:
+            return by_registry(records, registry)
+    except (ConfigError, RegistryUnusable, SchemasUnknown, QueryError) as exc:
+        say(str(exc), "yellow")
+    return None
 
 
 def _print(seen: TopicSurvey, cluster: str | None) -> None:

@@ -89,10 +89,10 @@ def up(
     die are restarted by a small supervisor, until `borealis down`.
     """
     check_host(host, master)
-    from borealis_py.app.ended import ended_sources
     from borealis_py.app.loader import load_spec
     from borealis_py.app.process_spec import ProcessSpec
     from borealis_py.app.replicas import ReplicaProcesses
+    from borealis_py.app.sources.ended import ended_sources
     from borealis_py.app.timing import differences
     from borealis_py.app.up_lock import alone
     from borealis_py.runtime.lean_imports import hidden

@@ -94,7 +94,7 @@ INGRESS: Mapping[str, str] = MappingProxyType(
         "rows": "Rows sent.",
         "late": "Rows that came after their boundary: dead letters.",
         "dead": "Other records that could not be used: dead letters.",
-        "missing": "Why the input is missing; of an ingress, what it waits for.",
+        "missing": "Why the input is missing, and what it does not wait for; of an ingress, what it waits for.",
     }
 )
 """Of the table of ingresses."""

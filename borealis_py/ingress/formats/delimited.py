@@ -11,7 +11,7 @@ import pyarrow as pa
 from borealis_py.client.csvlines import column_parser, value_parser
 from borealis_py.engine.rows import segment_schema
 from borealis_py.ingress.formats.base import FormatRows, ImmediateFormat
-from borealis_py.ingress.formats.fits import Fit, fitted, placed
+from borealis_py.ingress.formats.fits import Fit, rows_of
 from borealis_py.types.arrow import array, arrow_of
 from borealis_py.types.spelling import parse_type
 from borealis_py.types.values import Misfit, rules
@@ -33,7 +33,7 @@ class CsvFormat(ImmediateFormat):
         self._delimiter = delimiter
         self._at = [list(fields).index(name) if name in fields else -1 for name in columns]
         self._width = max(self._at) + 1
-        self._fits = [_fit(kind) for kind in columns.values()]
+        self._fits = {name: _fit(kind) for name, kind in columns.items()}
         self._missing: tuple[str, ...] = ("",) * self._width
 
     def rows(self, values: Sequence[bytes]) -> FormatRows:
@@ -51,9 +51,7 @@ class CsvFormat(ImmediateFormat):
         columns: list[Sequence[object]] = [
             [record[i] for record in filled] if i >= 0 else [""] * len(filled) for i in self._at
         ]
-        rows, good, wrong = fitted(self.schema, self._fits, columns)
-        bad |= {at[i]: reason for i, reason in wrong.items()}
-        return FormatRows(rows, placed(at, good), sorted(bad.items()))
+        return rows_of(self.schema, self._fits, columns, at, bad)
 
     def _together(self, values: Sequence[bytes]) -> list[list[str]] | None:
         """The texts of each value; None: some are not as simple as most, or bad."""

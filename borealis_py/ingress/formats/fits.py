@@ -6,13 +6,14 @@ that `one` takes, and never takes one that `one` refuses.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import compress
 from math import isfinite
 
 import numpy as np
 import pyarrow as pa
 
+from borealis_py.ingress.formats.base import FormatRows
 from borealis_py.types.arrow import array, arrow_of
 from borealis_py.types.spelling import parse_type
 from borealis_py.types.values import JSON_LEVELS_MAX, Misfit, Rules
@@ -60,7 +61,7 @@ class Fit:
         return array(found, self.arrow)
 
 
-def fitted(
+def _fitted(
     schema: pa.Schema, fits: Sequence[Fit], columns: Sequence[Sequence[object]]
 ) -> tuple[pa.RecordBatch, np.ndarray | None, dict[int, str]]:
     """Rows of columns of values.
@@ -83,7 +84,33 @@ def fitted(
     return rows.filter(pa.array(good)), good, bad
 
 
-def placed(at: Sequence[int], good: np.ndarray | None) -> Sequence[int]:
+def rows_of(
+    schema: pa.Schema,
+    fits: Mapping[str, Fit],
+    columns: Sequence[Sequence[object]],
+    at: Sequence[int],
+    bad: Mapping[int, str],
+) -> FormatRows:
+    """Rows of what a format has found in some values, with null in the columns that it does not know.
+
+    Args:
+        schema: of the rows.
+        fits: of the columns that it knows. columns: what it has found, in the order of `fits`.
+        at: the position of each row's value.
+        bad: positions of other values, and why they are no rows.
+    """
+    arrays: dict[str, pa.Array] = {}
+    good, count, wrong = None, len(at), dict(bad)
+    if fits:
+        known = pa.schema([schema.field(name) for name in fits])
+        rows, good, misfits = _fitted(known, list(fits.values()), columns)
+        wrong |= {at[i]: reason for i, reason in misfits.items()}
+        arrays, count = dict(zip(fits, rows.columns, strict=True)), rows.num_rows
+    whole = [arrays[f.name] if f.name in arrays else pa.nulls(count, f.type) for f in schema]
+    return FormatRows(pa.RecordBatch.from_arrays(whole, schema=schema), _placed(at, good), sorted(wrong.items()))
+
+
+def _placed(at: Sequence[int], good: np.ndarray | None) -> Sequence[int]:
     """Of positions, those of the rows that fit."""
     return at if good is None else list(compress(at, good.tolist()))
 

@@ -12,7 +12,7 @@ from borealis_py.engine.rows import segment_schema
 from borealis_py.ingress.formats.avro_fits import avro_fit
 from borealis_py.ingress.formats.avro_schema import AvroType
 from borealis_py.ingress.formats.base import FormatRows, ImmediateFormat, decoded, together
-from borealis_py.ingress.formats.fits import fitted, placed
+from borealis_py.ingress.formats.fits import rows_of
 from borealis_py.ingress.formats.protobuf_files import file_of
 from borealis_py.types.spelling import parse_type
 
@@ -78,6 +78,23 @@ class ProtobufFormat(ImmediateFormat):
         return self._readers[path]
 
 
+def fields_of(
+    text: str, references: Iterable[tuple[str, str]], values: Iterable[bytes], skip: int
+) -> dict[str, tuple[AvroType, ...]]:
+    """What the fields of these values may be, in Avro's words. Raises UnusableSchema, ImportError.
+
+    Args:
+        text, references, skip: as of `ProtobufFormat`.
+    """
+    file = file_of(text, references)
+    found: dict[str, dict[AvroType, None]] = {}
+    for path in {at[0] for value in values if (at := _path(value, skip)) is not None}:
+        message = _message(file, path)
+        for field in message.fields if message is not None else ():
+            found.setdefault(field.name, {})[_type(field)] = None
+    return {name: tuple(types) for name, types in found.items()}
+
+
 class _MessageReader:
     """Reads the messages of one type."""
 
@@ -89,8 +106,7 @@ class _MessageReader:
         fields = message.fields_by_name
         own = {name: kind for name, kind in columns.items() if name in fields}
         self._values = [_values(fields[name], parse_type(kind).kind == "json") for name, kind in own.items()]
-        self._fits = [avro_fit(kind, (_type(fields[name]),)) for name, kind in own.items()]
-        self._known = pa.schema([schema.field(name) for name in own])
+        self._fits = {name: avro_fit(kind, (_type(fields[name]),)) for name, kind in own.items()}
 
     def rows(self, values: Sequence[bytes]) -> FormatRows:
         messages, at, bad = decoded(self._parse, _reason, values)
@@ -105,16 +121,7 @@ class _MessageReader:
                     bad[i] = f"it cannot be written as JSON: {exc}"
             at, messages = [i for i, _ in kept], [row for _, row in kept]
             columns = [[row[k] for row in messages] for k in range(len(self._values))]
-        good = None
-        arrays: dict[str, pa.Array] = {}
-        count = len(messages)
-        if columns:
-            rows, good, wrong = fitted(self._known, self._fits, columns)
-            bad |= {at[i]: reason for i, reason in wrong.items()}
-            arrays, count = dict(zip(rows.schema.names, rows.columns, strict=True)), rows.num_rows
-        whole = [arrays.get(f.name) if f.name in arrays else pa.nulls(count, f.type) for f in self._schema]
-        made = pa.RecordBatch.from_arrays(whole, schema=self._schema)
-        return FormatRows(made, placed(at, good), sorted(bad.items()))
+        return rows_of(self._schema, self._fits, columns, at, bad)
 
 
 def _reason(exc: Exception) -> str:

@@ -14,6 +14,7 @@ import structlog
 from borealis_py.app import exit_codes
 from borealis_py.app.exit_codes import ExitCode
 from borealis_py.client.target import BegunAnew, StreamEnded, StreamForgotten
+from borealis_py.ingress.source_settings import NOTHING_SET, SourceSettings
 from borealis_py.log.base import LogError
 from borealis_py.log.ingress_status import IngressInput, IngressRole, IngressStatus
 
@@ -33,11 +34,13 @@ ENDS: tuple[tuple[type[Exception], ExitCode], ...] = (
 
 @dataclass(frozen=True, slots=True)
 class SessionReport:
-    """What a session does now: `role`, `inputs`, and `detail`: why, or what it waits for ("": nothing worth saying)."""
+    """What a session does now: `role`, `inputs`, and `detail`: why, or what it waits for ("": nothing worth saying).
+    `settings`: what it has read of those of its source."""
 
     role: IngressRole
     inputs: tuple[IngressInput, ...] = ()
     detail: str = ""
+    settings: SourceSettings = NOTHING_SET
 
 
 class TopicSession(Protocol):
@@ -92,6 +95,10 @@ class TopicMember:
         self._again_us = 0
         self._report_us = 0
         self._told: tuple[IngressRole, str] | None = None
+        self._over = IngressRole.STOPPED
+        """The role after its end for good."""
+        self._settings = NOTHING_SET
+        """As last reported."""
         self._log = log.bind(source=source, ingress=ingress, topic=topic)
 
     def turn(self, now_us: int) -> None:
@@ -120,12 +127,13 @@ class TopicMember:
     def close(self, now_us: int, why: str = "") -> None:
         """End the session, and say so."""
         self._drop()
-        if self._told is None or self._told[0] is not IngressRole.STOPPED:
+        if self._told is None or self._told[0] not in (IngressRole.STOPPED, IngressRole.ENDED):
             self._send(SessionReport(IngressRole.STOPPED, detail=why), now_us)
 
     def _failed(self, exc: Exception, now_us: int) -> None:
         self._drop()
         self.code = next((code for kind, code in ENDS if isinstance(exc, kind)), None)
+        self._over = IngressRole.ENDED if isinstance(exc, StreamEnded) else IngressRole.STOPPED
         if self.code is not None:
             (self._log.warning if self.code is exit_codes.STOPPED else self._log.error)(
                 "this ingress ends", why=str(exc), exit=self.code.name
@@ -147,23 +155,26 @@ class TopicMember:
 
     def _report(self, now_us: int, why: str) -> None:
         if self.code is not None:
-            found = SessionReport(IngressRole.STOPPED, detail=why)
+            found = SessionReport(self._over, detail=why, settings=self._settings)
         elif self._session is None:
             known = self._told is not None and self._told[0] is IngressRole.STARTING
             found = SessionReport(IngressRole.STARTING, detail=why or (self._told[1] if known and self._told else ""))
         else:
             found = self._session.report()
-        if (found.role, found.detail) != self._told or now_us >= self._report_us:
+        new = (found.role, found.detail) != self._told or found.settings != self._settings
+        if new or now_us >= self._report_us:
             if self._told is None or found.role is not self._told[0]:
                 self._log.info(f"this ingress is {found.role}", detail=found.detail, uid=self._uid)
             self._send(found, now_us)
 
     def _send(self, found: SessionReport, now_us: int) -> None:
         self._told, self._report_us = (found.role, found.detail), now_us + REPORT_US
+        self._settings = settings = found.settings
         status = self._status
         self._tell(
             IngressStatus(
                 status.source, status.ingress, status.topic, status.cluster, found.role, self._uid, status.pid,
-                status.host, now_us, found.inputs, found.detail, status.http,
+                status.host, now_us, found.inputs, found.detail, status.http, settings.expect_us,
+                tuple(sorted(settings.skipped)), settings.ending,
             )
         )  # fmt: skip

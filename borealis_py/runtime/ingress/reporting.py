@@ -8,6 +8,7 @@ from borealis_py.log.ingress_status import IngressInput, IngressRole
 from borealis_py.query.ingress_spec import IngressSpec
 from borealis_py.query.names import part_name
 from borealis_py.runtime.ingress.member import SessionReport
+from sunion.model import FOREVER
 
 SILENT_US = 500_000
 """How much longer than expected an input's boundary may lag before it is called silent: records and answers travel."""
@@ -34,7 +35,8 @@ class ReportedSession:
         session = self._session
         if not session.owner:
             role = IngressRole.STANDBY if session.following else IngressRole.STARTING
-            return SessionReport(role, detail="" if session.following else "reads what was copied before")
+            detail = "" if session.following else "reads what was copied before"
+            return SessionReport(role, detail=detail, settings=session.settings)
         inputs = tuple(
             IngressInput(
                 name=part_name(self._source, i),
@@ -45,10 +47,12 @@ class ReportedSession:
                 late=one.late,
                 dead=one.rejected - one.late,
                 missing=self._why_missing(one),
+                unreadable=one.unreadable,
+                given_up=one.given_up,
             )
             for i, one in enumerate(session.copied)
         )
-        return SessionReport(IngressRole.OWNER, inputs, self._detail())
+        return SessionReport(IngressRole.OWNER, inputs, self._detail(), session.settings)
 
     def _detail(self) -> str:
         session = self._session
@@ -56,9 +60,13 @@ class ReportedSession:
             return "the topic does not exist"
         if session.silent:
             return "the topic's ends cannot be learned: another ingress may take over"
-        return "finds out where to begin" if session.state is IngressState.POSITIONING else ""
+        if session.state is IngressState.POSITIONING:
+            return "finds out where to begin"
+        return "the source ends once all that its topic holds has been copied" if session.settings.ending else ""
 
     def _why_missing(self, one: CopiedInput) -> str:
+        if one.boundary >= FOREVER:
+            return ""
         if self._session.absent:
             return "the topic does not exist"
         if one.unreadable:
@@ -66,9 +74,10 @@ class ReportedSession:
             return f"partition{'s' if many else ''} {', '.join(map(str, one.unreadable))} cannot be read"
         if one.waits_for:
             return one.waits_for
-        by_silence = self._spec.boundary == "data" or self._spec.expect_us is not None
+        expect_us = self._session.settings.expect_us
+        by_silence = self._spec.boundary == "data" or expect_us is not None
         behind_us = self._now_us - self._spec.lateness_us - one.boundary
-        allowed_us = (self._spec.expect_us or 0) + 2 * self._bucket_us + SILENT_US
+        allowed_us = (expect_us or 0) + 2 * self._bucket_us + SILENT_US
         if by_silence and one.lag == 0 and behind_us > allowed_us:
             return "silent"
         return ""

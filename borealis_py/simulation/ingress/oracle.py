@@ -1,7 +1,8 @@
 """Judges what ingresses have copied: by reading both topics with code of its own.
 
 Every committed record from where copying began is in the source or among the dead letters of one input, once, or in a
-named loss; in the right input; and no row that came in time is late.
+named loss; in the right input; and no row that came in time is late, unless its partition was given up. Where the
+source is to end, that holds of records that were there before; all inputs have END, and nothing after it.
 """
 
 from __future__ import annotations
@@ -20,8 +21,11 @@ from borealis_py.log.base import Record
 from borealis_py.simulation.ingress.producers import Sent
 from borealis_py.simulation.ingress.scenario import SHOPS, TOPIC, IngressScenario
 from borealis_py.simulation.log.broker import Partition
+from sunion.model import FOREVER
 
 AHEAD_US = 60_000_000
+OBEYED_US = 2_000_000
+"""How long after users have set it, an ingress may still go by what was set before."""
 _HEAD = struct.Struct(">2sBI")
 _LOST = re.compile(r"lost: .*\[(\d+)\], offsets (\d+) to (\d+): ")
 
@@ -57,6 +61,8 @@ def judge_input(records: Sequence[Record], origin_us: int) -> InputJudged:
         refused = {one[0]: one for one in rejects}
         rows = iter(zip(struct.unpack(f"<{len(stimes) // 8}q", stimes), _rows(payload), strict=True))
         for seq in range(first, first + len(stimes) // 8 + len(refused)):
+            if found.boundary >= FOREVER:
+                found.broken.append(f"offset {record.offset}: position {seq} after END")
             if seq != last + 1:
                 found.broken.append(f"offset {record.offset}: position {seq} follows {last}")
             last = seq
@@ -83,8 +89,11 @@ def judge(
     """What is wrong: nothing, if every promise held. `origin_us`: rows before it are late in any case."""
     spec, where = scenario.spec, Counter[tuple[int, object]]()
     lost: dict[tuple[int, int], set[int]] = {}
+    end_us = None if scenario.end_us is None else origin_us + scenario.end_us
     for i, judged in enumerate(inputs):
         yield from (f"input {i}: {what}" for what in judged.broken)
+        if (judged.boundary >= FOREVER) is not (end_us is not None):
+            yield f"input {i}: its boundary is {judged.boundary}, the source is to end at {end_us}"
         for reason, raw in judged.letters:
             if (told := _LOST.match(reason)) is not None:
                 p, low, high = map(int, told.groups())
@@ -107,13 +116,15 @@ def judge(
             row = where.pop((own, one.number), 0) if one.number is not None else 0
             count = row + where.pop((letter, one.value), 0)
             name = f"{TOPIC}[{p}], offset {record.offset}"
+            after_end = end_us is not None and partition.appended_us[record.offset] > end_us
+            left = after_end or (end_us is not None and bool(scenario.skipped(p)))  # may never be copied
             if record.offset < begin:
                 if count:
                     yield f"{name}: copied, although copying began at {begin}"
             elif record.offset in lost.get((own if one.number is not None else letter, p), ()):
                 if count or record.offset >= partition.start:
                     yield f"{name}: called lost, copied {count} times, the log begins at {partition.start}"
-            elif count != 1:
+            elif count != 1 and not (left and count == 0):
                 yield f"{name}: copied {count} times instead of once"
     yield from (f"input {i}: {what!r} {count} times, which nobody wrote there" for (i, what), count in where.items())
 
@@ -136,13 +147,26 @@ def _late(
             continue
         reason = said.get(one.value, "")
         by_rows = one.stime < largest - spec.lateness_us
-        by_clock = spec.boundary == "clock" and one.stime < came - spec.lateness_us - (spec.expect_us or 0)
-        if reason.startswith("late") and not by_rows and not by_clock and one.stime >= origin_us:
+        by_clock = spec.boundary == "clock" and one.stime < _promised(scenario, came - origin_us) + origin_us
+        given_up = any(
+            one.stime < origin_us + until_us + OBEYED_US - spec.lateness_us
+            for _, until_us in scenario.skipped(partition.feed.partition)
+        )
+        known = by_rows or by_clock or given_up
+        if reason.startswith("late") and not known and one.stime >= origin_us:
             yield f"{partition.feed}, offset {record.offset}: called late ({reason}), it came at {came}"
         if reason.startswith("future") and one.stime < came + AHEAD_US:
             yield f"{partition.feed}, offset {record.offset}: called future, it came at {came}"
         if not reason.startswith("future"):
             largest = max(largest, one.stime)
+
+
+def _promised(scenario: IngressScenario, came_us: int) -> int:
+    """The most that an ingress may have promised by the clock before a record came (both after the start)."""
+    most = -FOREVER
+    for until_us, expect_us in scenario.expected():
+        most = max(most, min(until_us + OBEYED_US, came_us) - scenario.spec.lateness_us - (expect_us or 0))
+    return most
 
 
 def _opened(value: bytes) -> tuple[list[Any], bytes]:

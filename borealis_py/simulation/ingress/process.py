@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from borealis_py.client.target import PublisherError
+from borealis_py.client.target import PublisherError, StreamEnded
 from borealis_py.ingress.catch_up import BacklogFronts
 from borealis_py.ingress.decoder import TopicDecoder
 from borealis_py.ingress.formats.base import RecordFormat
@@ -47,11 +47,13 @@ class SimIngress:
         self._queued = False
         self._alarm = Alarm(scheduler, lambda: self._wake(self._lives))
         self.session: IngressSession | None = None
+        self.ended = False
+        """The source has ended: it is not started again."""
         self.start()
 
     def start(self) -> None:
-        """Start it, unless it runs."""
-        if self.session is not None:
+        """Start it, unless it runs, or its source has ended."""
+        if self.session is not None or self.ended:
             return
         self._lives += 1
         spec = self._plan.spec
@@ -104,6 +106,7 @@ class SimIngress:
         try:
             session.turn(self._scheduler.now_us)
         except (PublisherError, LogError) as exc:
+            self.ended = isinstance(exc, StreamEnded)
             self.kill()
             self._end(str(exc))
             return

@@ -6,6 +6,7 @@ import random
 from dataclasses import dataclass
 
 from borealis_py.query.ingress_spec import BoundaryName, IngressSpec
+from sunion.model import FOREVER
 
 TOPIC = "prod.orders"
 SHOPS = ("berlin", "paris", "rome")
@@ -30,10 +31,23 @@ class IngressFault:
 
 
 @dataclass(frozen=True, slots=True)
+class IngressSetting:
+    """What a user sets, `at_us` microseconds after the start. `kind`: "skip" or "keep" a `partition`, "expect" silence
+    for `expect_us` (None: not at all), or "end"."""
+
+    kind: str
+    at_us: int
+    partition: int = 0
+    expect_us: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class IngressScenario:
     """A world: `spec` of the ingress, number of `partitions` and `ingresses`, mean `rate` of records a second,
     `faults`, and when they have all ended (`heal_us`, microseconds after the start). `spoilt`: share of records that
-    are no rows in time."""
+    are no rows in time. `settings`: in the order of their times. `lasting`: a partition that cannot be read from that
+    time on (partition, microseconds after the start), longer than all faults last, and is skipped; None: there is none.
+    """
 
     seed: int
     spec: IngressSpec
@@ -43,6 +57,33 @@ class IngressScenario:
     spoilt: float
     faults: tuple[IngressFault, ...]
     heal_us: int
+    settings: tuple[IngressSetting, ...] = ()
+    lasting: tuple[int, int] | None = None
+
+    @property
+    def end_us(self) -> int | None:
+        """When the source is to end, after the start; None: it is not."""
+        return next((one.at_us for one in self.settings if one.kind == "end"), None)
+
+    def skipped(self, partition: int) -> list[tuple[int, int]]:
+        """From when to when a partition was given up, after the start."""
+        found: list[tuple[int, int]] = []
+        for one in self.settings:
+            if one.partition == partition and one.kind == "skip":
+                found.append((one.at_us, FOREVER))
+            elif one.partition == partition and one.kind == "keep" and found:
+                found[-1] = (found[-1][0], min(found[-1][1], one.at_us))
+        return found
+
+    def expected(self) -> list[tuple[int, int | None]]:
+        """(until when, after the start; what silence was expected), in this order; the last one lasts."""
+        found: list[tuple[int, int | None]] = []
+        expect_us = self.spec.expect_us
+        for one in self.settings:
+            if one.kind == "expect":
+                found.append((one.at_us, expect_us))
+                expect_us = one.expect_us
+        return [*found, (FOREVER, expect_us)]
 
 
 def draw_ingress(seed: int, kinds: tuple[str, ...] = KINDS) -> IngressScenario:
@@ -65,6 +106,7 @@ def draw_ingress(seed: int, kinds: tuple[str, ...] = KINDS) -> IngressScenario:
         spec = spec.model_copy(update={"inputs": rng.randint(1, partitions)})
     heal_us = rng.randint(8, 20) * SECOND
     ingresses = rng.choice((2, 2, 3))
+    settings, lasting = draw_settings(seed, spec, partitions, heal_us)
     return IngressScenario(
         seed=seed,
         spec=spec,
@@ -74,7 +116,41 @@ def draw_ingress(seed: int, kinds: tuple[str, ...] = KINDS) -> IngressScenario:
         spoilt=rng.choice((0.0, 0.02, 0.1)),
         faults=tuple(_fault(rng, kinds, heal_us, ingresses, partitions) for _ in range(rng.randint(1, 7))),
         heal_us=heal_us,
+        settings=settings,
+        lasting=lasting,
     )
+
+
+def draw_settings(
+    seed: int, spec: IngressSpec, partitions: int, heal_us: int
+) -> tuple[tuple[IngressSetting, ...], tuple[int, int] | None]:
+    """What users set in the world of this seed, and the partition that they skip for good: in half of all worlds, and
+    drawn apart, so that the rest of a world is the same with and without."""
+    rng = random.Random(f"settings {seed}")
+    found: list[IngressSetting] = []
+    lasting: tuple[int, int] | None = None
+    if rng.random() < 0.5:
+        return (), None
+    for _ in range(rng.randint(1, 3)):
+        kind, at_us, partition = (
+            rng.choice(("skip", "skip", "expect")),
+            rng.randrange(heal_us),
+            rng.randrange(partitions),
+        )
+        if kind == "skip":
+            found.append(IngressSetting("skip", at_us, partition))
+            if rng.random() < 0.7:
+                found.append(IngressSetting("keep", at_us + rng.randrange(5 * SECOND), partition))
+        elif spec.boundary == "clock":
+            found.append(IngressSetting("expect", at_us, expect_us=rng.choice((None, 500_000, 2 * SECOND))))
+    if rng.random() < 0.4:
+        lasting = rng.randrange(partitions), rng.randrange(heal_us)
+        at_us = lasting[1] + rng.randrange(2 * SECOND)
+        found = [one for one in found if one.partition != lasting[0] or one.kind == "expect"]
+        found.append(IngressSetting("skip", min(at_us, heal_us), lasting[0]))
+    if rng.random() < 0.4:
+        found.append(IngressSetting("end", rng.randrange(heal_us)))
+    return tuple(sorted(found, key=lambda one: one.at_us)), lasting
 
 
 def _fault(rng: random.Random, kinds: tuple[str, ...], heal_us: int, ingresses: int, partitions: int) -> IngressFault:

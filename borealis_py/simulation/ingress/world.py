@@ -5,14 +5,24 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+import msgspec
+
 from borealis_py.client.target import Target
 from borealis_py.ingress.plan import IngressPlan
-from borealis_py.log.base import Feed, TopicSpec
+from borealis_py.log.base import Feed, NewRecord, TopicSpec
+from borealis_py.log.messages import EndOfSource, ExpectedSilence, PartitionSkip, encode
 from borealis_py.simulation.cluster.clock import Scheduler
-from borealis_py.simulation.ingress.oracle import judge, judge_input
+from borealis_py.simulation.ingress.oracle import InputJudged, judge, judge_input
 from borealis_py.simulation.ingress.process import SimIngress
 from borealis_py.simulation.ingress.producers import Producers
-from borealis_py.simulation.ingress.scenario import SECOND, TOPIC, IngressFault, IngressScenario, draw_ingress
+from borealis_py.simulation.ingress.scenario import (
+    SECOND,
+    TOPIC,
+    IngressFault,
+    IngressScenario,
+    IngressSetting,
+    draw_ingress,
+)
 from borealis_py.simulation.log.client import MemoryLog
 from borealis_py.simulation.log.latency import Latencies, between
 from borealis_py.simulation.log.network import CutDirection, cut_of
@@ -56,7 +66,9 @@ class IngressWorld:
         )
         self.plan = IngressPlan(spec, COLUMNS, targets)
         admin = self.memory.client("admin").admin()
-        admin.create([TopicSpec("sim.orders", spec.inputs), TopicSpec(TOPIC, scenario.partitions)])
+        admin.create(
+            [TopicSpec("sim.orders", spec.inputs), TopicSpec("sim.settings"), TopicSpec(TOPIC, scenario.partitions)]
+        )
         self.producers = Producers(self.scheduler, self.memory, scenario)
         self.ingresses = [
             SimIngress(self.scheduler, self.memory, self.plan, f"ingress{i}", i) for i in range(scenario.ingresses)
@@ -73,22 +85,58 @@ class IngressWorld:
         """Run to the end, and judge."""
         for fault in self.scenario.faults:
             self.scheduler.at(START_US + fault.at_us, lambda fault=fault: self._strike(fault))  # type: ignore[misc]
+        for one in self.scenario.settings:
+            self.scheduler.at(START_US + one.at_us, lambda one=one: self._set(one))  # type: ignore[misc]
+        if self.scenario.lasting is not None:
+            self._lose(*self.scenario.lasting)
         self.scheduler.after(LOOK_US, self._look)
-        self.scheduler.run_until(START_US + self.scenario.heal_us + SETTLE_US // 2)
+        settled_us = START_US + self.scenario.heal_us + SETTLE_US // 2
+        if self.scenario.lasting is not None:
+            self.scheduler.run_until(settled_us - 1)
+            self._check_fresh(" of a partition that was given up")
+            self.memory.elect_partition(Feed(TOPIC, self.scenario.lasting[0]))
+        self.scheduler.run_until(settled_us)
         self.producers.stop()
         end_us = START_US + self.scenario.heal_us + SETTLE_US
         self.scheduler.run_until(end_us)
-        inputs = [judge_input(self.memory.committed(target.feed), START_US) for target in self.plan.targets]
+        inputs = self._judged()
         topic = self.memory.broker.partitions(TOPIC)
         self.violations += judge(self.scenario, topic, inputs, self.producers.sent, START_US)
-        spec = self.scenario.spec
-        if spec.boundary == "clock" and spec.expect_us is None:
-            for i, judged in enumerate(inputs):
-                behind_us = end_us - judged.boundary - spec.lateness_us
-                if behind_us > 5 * WIDTH_US:
-                    self.violations.append(f"input {i}: its boundary is {behind_us} us behind after all has healed")
+        self._check_fresh("")
         rows, letters = sum(len(j.numbers) for j in inputs), sum(len(j.letters) for j in inputs)
         return IngressOutcome(self.scenario.seed, tuple(self.violations), rows, letters, self.take_overs)
+
+    def _judged(self) -> list[InputJudged]:
+        return [judge_input(self.memory.committed(target.feed), START_US) for target in self.plan.targets]
+
+    def _check_fresh(self, why: str) -> None:
+        """Every input that goes by the clock is close behind it, once all that may last has been over for a while."""
+        if self.scenario.spec.boundary == "data" or self.scenario.expected()[-1][1] is not None:
+            return
+        for i, judged in enumerate(self._judged()):
+            behind_us = self.scheduler.now_us - judged.boundary - self.scenario.spec.lateness_us
+            if behind_us > 5 * WIDTH_US:
+                self.violations.append(f"input {i}: its boundary is {behind_us} us behind{why} after all has healed")
+
+    # Settings ---------------------------------------------------------------------------------------------------------
+
+    def _set(self, one: IngressSetting) -> None:
+        """Write what a user sets."""
+        value: msgspec.Struct
+        if one.kind == "end":
+            key, value = "end/orders", EndOfSource("a1")
+        elif one.kind == "expect":
+            key, value = "expect/orders", ExpectedSilence("a1", one.expect_us)
+        else:
+            key, value = f"skip/orders/{one.partition}", PartitionSkip("a1", one.kind == "skip")
+        self.memory.broker.append(NewRecord(Feed("sim.settings"), encode(value), key.encode()))
+
+    def _lose(self, partition: int, at_us: int) -> None:
+        """A partition has no leader from then on, whatever elects one in between."""
+        feed = Feed(TOPIC, partition)
+        again_us = max(at_us, self.scenario.heal_us)
+        for when_us in (at_us, again_us):
+            self.scheduler.at(START_US + when_us, lambda: self.memory.depose_partition(feed))
 
     # Faults -----------------------------------------------------------------------------------------------------------
 

@@ -9,6 +9,7 @@ import pytest
 
 from borealis_py.app import exit_codes
 from borealis_py.client.target import BegunAnew, PublishFailed, StreamEnded, StreamForgotten
+from borealis_py.ingress.source_settings import SourceSettings
 from borealis_py.log.base import LogUnreachable
 from borealis_py.log.ingress_status import IngressRole, IngressStatus
 from borealis_py.runtime.ingress.host import IngressHost
@@ -107,22 +108,35 @@ def test_one_that_cannot_begin_goes_on_trying() -> None:
 
 
 @pytest.mark.parametrize(
-    ("error", "code"),
+    ("error", "code", "role"),
     [
-        (BegunAnew("anew"), exit_codes.OTHER_LIFE),
-        (StreamForgotten("anew"), exit_codes.LOST),
-        (StreamEnded("anew", 3), exit_codes.STOPPED),
+        (BegunAnew("anew"), exit_codes.OTHER_LIFE, "stopped"),
+        (StreamForgotten("anew"), exit_codes.LOST, "stopped"),
+        (StreamEnded("anew", 3), exit_codes.STOPPED, "ended"),
     ],
 )
-def test_one_that_ends_by_name_does_not_begin_again(error: Exception, code: exit_codes.ExitCode) -> None:
+def test_one_that_ends_by_name_does_not_begin_again(error: Exception, code: exit_codes.ExitCode, role: str) -> None:
     begun = Begun(Session([error]))
     member = begun.member()
     member.turn(0)
     member.turn(9 * S)
-    assert (member.code, begun.uids, begun.said) == (code, ["u0"], [("stopped", "anew")])
+    assert (member.code, begun.uids, begun.said) == (code, ["u0"], [(role, "anew")])
     assert member.next_wakeup() is None
     member.close(10 * S)
-    assert begun.said == [("stopped", "anew")]
+    assert begun.said == [(role, "anew")]
+
+
+def test_it_reports_what_it_has_read_of_its_sources_settings_at_once_and_to_the_end() -> None:
+    before, after = SessionReport(IngressRole.STANDBY), SourceSettings(2 * S, frozenset({3, 1}), True)
+    begun = Begun(Session([before, SessionReport(IngressRole.STANDBY, settings=after), StreamEnded("over", 3)]))
+    member = begun.member()
+    for at in range(3):
+        member.turn(at)
+    assert [(s.role, s.expect_us, s.skipped, s.ending) for s in begun.told] == [
+        (IngressRole.STANDBY, None, (), False),
+        (IngressRole.STANDBY, 2 * S, (1, 3), True),
+        (IngressRole.ENDED, 2 * S, (1, 3), True),
+    ]
 
 
 def test_one_that_is_closed_says_so() -> None:

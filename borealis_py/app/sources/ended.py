@@ -1,4 +1,4 @@
-"""Which sources of an app have ended: END is the last record of their publisher's log."""
+"""Which sources of an app have ended: END is the last batch in their log."""
 
 from __future__ import annotations
 
@@ -10,9 +10,12 @@ from borealis_py.log.base import Feed, Log, LogError, LogUnreachable, Lookup
 from borealis_py.log.records import BatchHeader, EnvelopeError, unpack_source
 from sunion.model import FOREVER
 
+LAST = 8
+"""Records read: an ingress may claim an input after its END, to write that of others."""
+
 
 def ended_sources(log: Log, state: AppState) -> dict[str, bool]:
-    """Each source, or partition of one, with whether it has ended. Reads one record of each.
+    """Each source, or partition of one, with whether it has ended. Reads a few records of each.
 
     Raises:
         LogUnreachable: no broker.
@@ -24,16 +27,16 @@ def ended_sources(log: Log, state: AppState) -> dict[str, bool]:
 def _ended(lookup: Lookup, feed: Feed, state: AppState) -> bool:
     try:
         first, end = lookup.bounds(feed)
-        last = lookup.read(feed, max(first, end - 1), end)
+        last = list(lookup.read(feed, max(first, end - LAST), end))
     except LogUnreachable:
         raise
     except LogError:
         return False  # a warning is not worth a failure
-    for record in last:
+    for record in reversed(last):
         try:
             header, _ = unpack_source(record.value)
         except EnvelopeError:
-            return False
+            continue
         if isinstance(header, BatchHeader) and header.app_uid == state.app_uid and header.boundary is not None:
             return header.boundary >= FOREVER
     return False

@@ -1,0 +1,197 @@
+"""`borealis source`: settings of a source that an ingress writes, while it runs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.text import Text
+
+from borealis_py.cli.changing import TIMEOUT, clock
+from borealis_py.cli.console import fail, print_json, print_table, say, waiting
+from borealis_py.cli.context import open_context
+from borealis_py.cli.options import AppName, Bootstrap, Json
+
+if TYPE_CHECKING:
+    from borealis_py.app.sources.settings import IngressObeys, SourceChanged
+
+app = typer.Typer(
+    help="Change how a topic of other programs is waited for, while the app runs.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+)
+Source = Annotated[str, typer.Argument(help="A source that reads a topic of other programs.", show_default=False)]
+Timeout = Annotated[
+    str, typer.Option("--timeout", help="How long to wait until every running ingress reports that it obeys.")
+]
+
+
+@app.callback()
+def source() -> None:
+    """Change how a topic of other programs is waited for, while the app runs."""
+
+
+@app.command(short_help="Give up a partition of the topic that cannot be read.")
+def skip(
+    source: Source,
+    partition: Annotated[
+        int, typer.Option("--partition", min=0, help="Partition of the topic to give up.", show_default=False)
+    ],
+    undo: Annotated[bool, typer.Option("--undo", help="Wait for it again.")] = False,
+    timeout: Timeout = TIMEOUT,
+    bootstrap: Bootstrap = None,
+    app: AppName = None,
+    json: Json = False,
+) -> None:
+    """Give up a partition of a source's topic that cannot be read, until `--undo`: no result waits for it any more.
+
+    Its ingresses go on reading it. What it still holds, and what comes while it is given up, is copied where it comes
+    in time; the rest becomes dead letters. A partition that can be read is refused.
+    """
+    from borealis_py.app.sources.settings import change_source, check_skip, refuse_other
+    from borealis_py.log.messages import PartitionSkip
+    from borealis_py.protocol.settings import SettingsError
+    from borealis_py.query import parse_duration
+
+    timeout_us = parse_duration(timeout, "--timeout")
+    context = open_context(bootstrap)
+    state = context.app(app)
+    refuse_other(state, source)
+    if not undo and partition not in state.source_settings(source).skipped:
+        try:
+            check_skip(context.log, state, source, partition)
+        except SettingsError as exc:
+            fail(str(exc))
+            raise typer.Exit(1) from exc
+    with waiting(f"waiting until the ingresses of {source} obey"):
+        found = change_source(
+            context.log,
+            state,
+            source,
+            {f"skip/{source}/{partition}": PartitionSkip(state.app_uid, not undo)},
+            lambda settings: (partition in settings.skipped) is not undo,
+            timeout_us / 1e6,
+        )
+    done = "is waited for again" if undo else "is given up: no result waits for it any more"
+    already = "is waited for already" if undo else "was given up already"
+    _tell(state.name, found, f"partition {partition} {done if found.written else already}", timeout, json)
+
+
+@app.command(short_help="End a source: no more rows, ever.")
+def end(
+    source: Source,
+    timeout: Timeout = TIMEOUT,
+    bootstrap: Bootstrap = None,
+    app: AppName = None,
+    json: Json = False,
+) -> None:
+    """End a source for ever: its ingress copies what its topic holds now, then writes END, as publishers do.
+
+    No result waits for it any more. What comes to the topic later is not copied. That cannot be taken back. A partition
+    that cannot be read is waited for, unless it is given up (`borealis source skip`).
+    """
+    from borealis_py.app.sources.settings import change_source, refuse_other
+    from borealis_py.log.messages import EndOfSource
+    from borealis_py.query import parse_duration
+
+    timeout_us = parse_duration(timeout, "--timeout")
+    context = open_context(bootstrap)
+    state = context.app(app)
+    refuse_other(state, source)
+    with waiting(f"waiting until {source} has ended"):
+        found = change_source(
+            context.log,
+            state,
+            source,
+            {f"end/{source}": EndOfSource(state.app_uid)},
+            lambda settings: settings.ending,
+            timeout_us / 1e6,
+            lambda found: (found.ended and not found.pending) or not any(one.running for one in found.ingresses),
+        )
+    done = "has ended" if found.ended else "ends once all that its topic holds has been copied"
+    _tell(state.name, found, done, timeout, json)
+    if not found.ended and found.owner is not None:
+        for one in found.owner.inputs:
+            if one.missing:
+                say(f"END waits for {one.name} ({one.feeds}): {one.missing}", "yellow")
+
+
+@app.command(short_help="Change how much silence is expected of a source.")
+def expect(
+    source: Source,
+    silence: Annotated[
+        str, typer.Argument(help="2s: an input that is silent for longer is missing; none: never.", show_default=False)
+    ],
+    timeout: Timeout = TIMEOUT,
+    bootstrap: Bootstrap = None,
+    app: AppName = None,
+    json: Json = False,
+) -> None:
+    """Change after how much silence an input of a source is missing, until the app's file says another `expect=`.
+
+    It must be less than every query that reads the source waits for an input (the message has both numbers).
+    """
+    from borealis_py.app.sources.settings import change_source, check_expect, refuse_other
+    from borealis_py.log.messages import ExpectedSilence
+    from borealis_py.protocol.settings import SettingsError
+    from borealis_py.query import format_duration, parse_duration
+    from borealis_py.query.errors import QueryError
+
+    expect_us = None if silence == "none" else parse_duration(silence, "silence")
+    timeout_us = parse_duration(timeout, "--timeout")
+    context = open_context(bootstrap)
+    state = context.app(app)
+    refuse_other(state, source)
+    try:
+        check_expect(state, source, expect_us)
+    except (SettingsError, QueryError) as exc:
+        fail(str(exc))
+        raise typer.Exit(1) from exc
+    with waiting(f"waiting until the ingresses of {source} obey"):
+        found = change_source(
+            context.log,
+            state,
+            source,
+            {f"expect/{source}": ExpectedSilence(state.app_uid, expect_us)},
+            lambda settings: settings.expect_us == expect_us,
+            timeout_us / 1e6,
+        )
+    means = "means that nothing happened" if expect_us is None else f"of {format_duration(expect_us)} means missing"
+    _tell(state.name, found, f"silence {means}{'' if found.written else ' already'}", timeout, json)
+
+
+def _tell(app: str, found: SourceChanged, done: str, timeout: str, json: bool) -> None:
+    if json:
+        print_json(
+            {
+                "app": app,
+                "source": found.source,
+                "written": found.written,
+                "ended": found.ended,
+                "ingresses": [_one(one) for one in found.ingresses],
+            }
+        )
+    say(f"{found.source}: {done}", "" if found.written else "yellow")
+    if not json:
+        print_table("", ["ingress", "in force (UTC)"], [[str(one.index), _shown(one)] for one in found.ingresses])
+    if not any(one.running for one in found.ingresses):
+        say(f"no ingress of {found.source} runs: it will be in force when one starts (`borealis up`)", "yellow")
+    elif found.pending:
+        names = ", ".join(str(one.index) for one in found.pending)
+        say(f"not in force after {timeout} at ingress {names}. It is written, and obeyed once it is read", "red")
+        raise typer.Exit(1)
+
+
+def _one(one: IngressObeys) -> dict[str, Any]:
+    in_force = one.running and not one.pending
+    return {
+        "ingress": one.index, "running": one.running, "in_force": in_force, "since_wall_us": one.since_wall_us
+    }  # fmt: skip
+
+
+def _shown(one: IngressObeys) -> Text:
+    if one.ended:
+        return Text("ended", "green")
+    if not one.running:
+        return Text("not running", "yellow")
+    return Text("not yet", "red") if one.since_wall_us is None else Text(f"since {clock(one.since_wall_us)}", "green")
