@@ -14,7 +14,8 @@ import pyarrow as pa
 
 from borealis_py.query.errors import QueryError, TableFileDiffers
 from borealis_py.query.plan import TableFile
-from borealis_py.types.arrow import array, json_column, misfits
+from borealis_py.types.arrow import array
+from borealis_py.types.casts import cast
 from borealis_py.types.plain_json import PlainDecoder
 from borealis_py.types.spelling import parse_type
 from borealis_py.types.values import Misfit, Rules, rules, sent
@@ -114,46 +115,7 @@ def _parquet(content: bytes, columns: Mapping[str, str], schema: pa.Schema) -> S
     from pyarrow import parquet
 
     table = parquet.read_table(io.BytesIO(content), page_checksum_verification=True).combine_chunks()
-    return [_cast(name, _whole(table, name), schema.field(name).type) for name in columns]
-
-
-def _cast(name: str, column: pa.Array, arrow: pa.DataType) -> pa.Array:
-    if isinstance(column, pa.ExtensionArray):
-        column = column.storage
-    if not _of_one_kind(column.type, arrow):
-        raise Misfit(f"column {name!r} is {column.type}, which is no {arrow}: another value could come of it")
-    try:
-        made = json_column(column.cast(pa.string()).to_pylist()) if arrow == pa.json_() else column.cast(arrow)
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError, Misfit) as exc:
-        raise Misfit(f"column {name!r}: {exc}") from exc
-    for number, reason in sorted(misfits(made).items()):
-        raise Misfit(f"row {number + 1}, column {name!r}: {reason}")
-    if pa.types.is_decimal(column.type) and not made.cast(column.type, safe=False).equals(column):
-        raise Misfit(f"column {name!r}: a value has more digits than {arrow} holds")  # Arrow's cast does not notice it
-    return made
-
-
-_KINDS: Sequence[tuple[Callable[[pa.DataType], bool], Callable[[pa.DataType], bool]]] = (
-    (pa.types.is_integer, pa.types.is_integer),
-    (pa.types.is_floating, lambda kind: pa.types.is_floating(kind) or pa.types.is_integer(kind)),
-    (pa.types.is_decimal, lambda kind: pa.types.is_decimal(kind) or pa.types.is_integer(kind)),
-    (pa.types.is_boolean, pa.types.is_boolean),
-    (pa.types.is_timestamp, pa.types.is_timestamp),
-    (pa.types.is_date, pa.types.is_date),
-    (pa.types.is_binary, lambda kind: pa.types.is_binary(kind) or pa.types.is_large_binary(kind)),
-)
-"""Of a column's type, and of the types in a file that hold the same values."""
-
-
-def _of_one_kind(found: pa.DataType, wanted: pa.DataType) -> bool:
-    if pa.types.is_dictionary(found):
-        return _of_one_kind(found.value_type, wanted)
-    text = pa.types.is_string(found) or pa.types.is_large_string(found)
-    return (
-        pa.types.is_null(found)
-        or any(of(wanted) and same(found) for of, same in _KINDS)
-        or (text and (pa.types.is_string(wanted) or wanted == pa.json_()))
-    )
+    return [cast(name, _whole(table, name), schema.field(name).type) for name in columns]
 
 
 def _whole(table: pa.Table, name: str) -> pa.Array:
