@@ -19,6 +19,7 @@ from borealis_py.log.corrected import read_progress
 from borealis_py.log.description import Life
 from borealis_py.protocol.redo import SourceRange
 from borealis_py.protocol.settings import ROW_MAX_BYTES
+from borealis_py.query.code import CodeStore
 from borealis_py.query.names import base_name
 from borealis_py.query.partitions import flattened, parts_of, physical
 from borealis_py.query.spec import AppSpec
@@ -111,6 +112,7 @@ def audit_specs(
     app_uid: str,
     whole: bool = False,
     row_max_bytes: int = ROW_MAX_BYTES,
+    code: CodeStore | None = None,
 ) -> list[AuditSpec]:
     """The audits of one query of an app, one for each of its partitions.
 
@@ -118,6 +120,7 @@ def audit_specs(
         origin: first bucket of the app. whole: see `AuditSpec`.
         ahead_max_us, row_max_bytes: as the app's timing has them.
         app_uid: of the app's life to read.
+        code: where the files of its functions are read from; None: it has none.
 
     Raises:
         QueryError: the app has no such query.
@@ -125,7 +128,7 @@ def audit_specs(
     specs = []
     letters: DeadLetterSpec | None = _letters(app, query)
     for part, flat in zip(parts_of(app, query), flattened(app, query), strict=True):
-        work = node_context(flat, part, log, ahead_max_us, app_uid, row_max_bytes)
+        work = node_context(flat, part, log, ahead_max_us, app_uid, row_max_bytes, code=code)
         progress = Feed(topics.progress(app.name, part))
         specs.append(AuditSpec(work, topics.corrected(app.name, part), progress, origin, whole, letters))
         letters = None  # each of them computes the whole query and takes its partition only at the end

@@ -21,6 +21,7 @@ from borealis_py.log.description import Life
 from borealis_py.log.kernel import Kernel, codecs_of
 from borealis_py.log.stream import unpacker
 from borealis_py.protocol.settings import ROW_MAX_BYTES
+from borealis_py.query.code import CodeStore
 from borealis_py.query.spec import AppSpec
 from sunion.bucket import Buckets
 from sunion.input_buffers import Unpack
@@ -114,6 +115,7 @@ def node_context(
     row_max_bytes: int = ROW_MAX_BYTES,
     memory_bytes: int = 0,
     made_of: Sequence[tuple[str, str]] = (),
+    code: CodeStore | None = None,
 ) -> ReplayContext:
     """The context of one node of an app.
 
@@ -122,13 +124,15 @@ def node_context(
         app_uid: of the app's life to read.
         memory_bytes: see `make_kernel`.
         made_of: components that a process must have to open it; empty: those of this process.
+        code: see `make_kernel`.
 
     Raises:
         QueryError: the app has no such node.
     """
     inputs = app.inputs_of(node)
     feeds = tuple(topics.input_feeds(app.name, of) for of in inputs)
-    make = partial(make_kernel, app.to_json(), node, tuple(made_of) or _made_of_here(), row_max_bytes, memory_bytes)
+    bounds = row_max_bytes, memory_bytes
+    make = partial(make_kernel, app.to_json(), node, tuple(made_of) or _made_of_here(), *bounds, code)
     return ReplayContext(node, make, log, inputs, feeds, app.bucket_us, ahead_max_us, app_uid)
 
 
@@ -144,6 +148,7 @@ def make_kernel(
     made_of: Sequence[tuple[str, str]] = (),
     row_max_bytes: int = ROW_MAX_BYTES,
     memory_bytes: int = 0,
+    code: CodeStore | None = None,
 ) -> Kernel:
     """Compile one node from its app's JSON.
 
@@ -152,15 +157,17 @@ def make_kernel(
         made_of: `engine.fingerprint.ingredients` that this process must have; empty: any.
         row_max_bytes: the largest row, as the app's timing has it.
         memory_bytes: the most memory of the engine; 0: its default.
+        code: where the files of its functions are read from; None: it need not run, only its columns count.
 
     Raises:
         OtherKernel: this process has other components.
+        FunctionDiffers: a Python function is not here as it was where the app was described.
         QueryError: the node is unknown or does not compile.
     """
     from borealis_py.engine import compile_query
 
     _refuse_other(made_of)
-    kernel: Kernel = compile_query(AppSpec.from_json(app_json), node, row_max_bytes, memory_bytes)
+    kernel: Kernel = compile_query(AppSpec.from_json(app_json), node, row_max_bytes, memory_bytes, code)
     return kernel
 
 

@@ -26,6 +26,7 @@ SLOW = (
     "tests/cli/test_bucket_with_broker.py",
     "tests/cli/test_foreign_with_broker.py::test_an_ingress",
     "tests/cli/test_foreign_with_broker.py::test_its_inputs",
+    "tests/cli/test_functions_with_broker.py",
     "tests/cli/test_partitions_with_broker.py",
     "tests/cli/test_supervised_with_broker.py",
     "tests/cli/test_up_on_spark.py",

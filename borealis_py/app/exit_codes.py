@@ -46,8 +46,15 @@ FILE = ExitCode(
     "a table's file has another content here, or is not there",
     "copy the file from where `up` ran",
 )
+FUNCTION = ExitCode(
+    10,
+    "function differs",
+    True,
+    "a Python function of the app is not here, or in another version",
+    "install the same versions everywhere, or share the place of checkpoints",
+)
 
-EXITS = (STOPPED, FAILED, USAGE, SUPERSEDED, LOST, KERNEL, OTHER_LIFE, OUT_OF_MEMORY, REFUSED, FILE)
+EXITS = (STOPPED, FAILED, USAGE, SUPERSEDED, LOST, KERNEL, OTHER_LIFE, OUT_OF_MEMORY, REFUSED, FILE, FUNCTION)
 _BY_CODE = {one.code: one for one in EXITS}
 
 

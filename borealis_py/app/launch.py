@@ -22,14 +22,16 @@ from borealis_py.app.replicas import ProcessName, ReplicaProcesses, process_name
 from borealis_py.app.state import AppState, NoSuchApp, StatusReader, put_settings, read_settings
 from borealis_py.app.timing import refuse_other
 from borealis_py.app.topics import create_topics, redo_topics_of, topics_of
+from borealis_py.engine.applied.loader import load
 from borealis_py.log import topics
 from borealis_py.log.base import Log
 from borealis_py.log.description import APP_KEY, OtherVersion
 from borealis_py.log.ingress_status import IngressRole
 from borealis_py.log.messages import Description, ExpectedSilence, Policy, Status, Threshold
 from borealis_py.node.checkpoint_storage import LocationError, forget
+from borealis_py.node.code_storage import StoredCode
 from borealis_py.protocol.settings import Timing
-from borealis_py.query.differences import of_columns, of_partitions
+from borealis_py.query.differences import of_columns, of_functions, of_partitions
 from borealis_py.query.partitions import physical
 from borealis_py.query.spec import AppSpec
 from sunion.bucket import Buckets
@@ -102,7 +104,7 @@ def refuse_changed(before: AppState, spec: AppSpec) -> None:
         if old != new:
             label = (spec if name in spec.all_nodes else before.spec).label(name)
             lines.append(f"  {label}: {old} on the broker, {new} in the file")
-    lines += [f"  {line}" for line in of_columns(before.spec, spec)]
+    lines += [f"  {line}" for line in (*of_columns(before.spec, spec), *of_functions(before.spec, spec))]
     parted = of_partitions(before.spec, spec)
     if parted:
         lines += ["Their partitions differ, so keys would move:", *(f"  {line}" for line in parted)]
@@ -171,6 +173,20 @@ def reset(log: Log, spec: AppSpec, processes: ReplicaProcesses, checkpoints: str
             forget(checkpoints, spec.name)
         except LocationError as exc:
             raise LaunchError(str(exc)) from exc
+
+
+def store_functions(spec: AppSpec, code: StoredCode) -> None:
+    """Copy the files of the app's functions to where replicas look for them, and load the functions from there.
+
+    Raises:
+        LaunchError: they cannot be kept there. FunctionDiffers: a function does not load.
+    """
+    try:
+        code.store(spec)
+    except LocationError as exc:
+        raise LaunchError(f"app {spec.name!r}: {exc}") from exc
+    for function in spec.functions:
+        load(function, code)
 
 
 Pids = dict[ProcessName, int]

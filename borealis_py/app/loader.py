@@ -10,7 +10,7 @@ from types import ModuleType
 
 from borealis_py.query import App
 from borealis_py.query.errors import QueryError
-from borealis_py.query.plan import TableFile
+from borealis_py.query.plan import Function, TableFile
 from borealis_py.query.spec import AppSpec
 
 
@@ -47,12 +47,14 @@ def load_app(path: str | Path) -> App:
 
 
 def load_spec(path: str | Path) -> AppSpec:
-    """The App in a Python file as a value, with what the files of its tables contain.
+    """The App in a Python file as a value, with what the files of its tables contain, and what its functions are made
+    of.
 
     Raises:
-        AppFileError: see `load_app`. QueryError: a node that no query reads, or a table's file that is not there.
+        AppFileError: see `load_app`. QueryError: a node that no query reads, a table's file that is not there, or a
+            function that replicas could not load.
     """
-    return load_app(path).describe().with_files(_known)
+    return load_app(path).describe().with_files(_known).with_functions(_described)
 
 
 def _known(file: TableFile) -> TableFile:
@@ -61,6 +63,12 @@ def _known(file: TableFile) -> TableFile:
     )
 
     return known(file)
+
+
+def _described(function: Function) -> Function:
+    from borealis_py.engine.applied.described import described  # here: most apps have no such function
+
+    return described(function)
 
 
 def _run(file: Path, shown: str) -> ModuleType:

@@ -15,7 +15,9 @@ class OperatorClass(StrEnum):
     """What the result of an operator depends on, apart from the input tuples it is computed from."""
 
     REPEATABLE = "repeatable"
-    """Nothing: each result is computed from at most one input tuple. Filter, map, and a union in total order."""
+    """Nothing: each result is computed from at most one input tuple. Filter, map, and a union in total order; a Python
+    function of rows, if it keeps what it must promise: `borealis check` tries it, R15 tells when replicas differ.
+    """
     CONVERGENT = "convergent-capable"
     """Nothing eventually: started anywhere with empty state, it gives the same results after a while. Windows by stime:
     they end at multiples of `every` since 1970, wherever reading starts.

@@ -10,6 +10,9 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
+from borealis_py.engine.applied.apply import ApplyOperator
+from borealis_py.engine.applied.build import apply_operator
+from borealis_py.engine.applied.window_apply import WindowApplyOperator
 from borealis_py.engine.duck import Duck
 from borealis_py.engine.expressions import (
     ExpressionPlace,
@@ -43,9 +46,11 @@ from borealis_py.engine.operators import (
 from borealis_py.engine.rows import segment_schema
 from borealis_py.engine.statements import Relation, Sql, StatementCompiler, q
 from borealis_py.engine.windows import WindowCompiler
+from borealis_py.query.code import CodeStore
 from borealis_py.query.errors import QueryError
 from borealis_py.query.names import STIME, base_name
 from borealis_py.query.plan import (
+    ApplyOp,
     CountWindowOp,
     CutOp,
     DistinctOp,
@@ -62,6 +67,7 @@ from borealis_py.query.plan import (
     SourceOp,
     TopOp,
     UnionOp,
+    WindowApplyOp,
     WindowOp,
     inputs_of,
 )
@@ -81,6 +87,8 @@ Operator = (
     | OverOperator
     | LookupOperator
     | FileLookupOperator
+    | ApplyOperator
+    | WindowApplyOperator
 )
 
 _INT = pa.int64()
@@ -96,9 +104,9 @@ class Compiled:
     inputs: Mapping[str, pa.Schema]
 
 
-def compile_plan(app: AppSpec, name: str, duck: Duck) -> Compiled:
-    """Compile one node. Raises QueryError."""
-    return _Compiler(app, name, _known(app, name), duck).run()
+def compile_plan(app: AppSpec, name: str, duck: Duck, code: CodeStore | None = None) -> Compiled:
+    """Compile one node. `code`: as for `kernel.compile_query`. Raises QueryError."""
+    return _Compiler(app, name, _known(app, name), duck, code).run()
 
 
 def _known(app: AppSpec, name: str) -> dict[str, pa.Schema]:
@@ -116,8 +124,11 @@ def _known(app: AppSpec, name: str) -> dict[str, pa.Schema]:
 
 
 class _Compiler(StatementCompiler):
-    def __init__(self, app: AppSpec, name: str, known: Mapping[str, pa.Schema], duck: Duck) -> None:
+    def __init__(
+        self, app: AppSpec, name: str, known: Mapping[str, pa.Schema], duck: Duck, code: CodeStore | None = None
+    ) -> None:
         super().__init__(app, name, duck)
+        self._code = code
         self._spec, self._known = app.node(name), known
         self.node = name  # of the operator being compiled: a flattened plan contains several nodes in sequence
         self._nodes = _owners(self._spec.plan, name)
@@ -178,6 +189,9 @@ class _Compiler(StatementCompiler):
             frames = OverCompiler(self, op, self._relations[op.input])
             over = frames.build(self._materialised(frames.arguments(), partial=True))
             return self._add(over, over.schema)
+        if isinstance(op, ApplyOp | WindowApplyOp):
+            applied = apply_operator(self, op, self._materialised(self._relations[op.input]), self._code)
+            return self._add(applied, applied.schema)
         return self._window(op, self._relations[op.input])
 
     def _add(self, operator: Operator, schema: pa.Schema) -> Relation:

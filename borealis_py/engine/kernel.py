@@ -11,6 +11,8 @@ from collections.abc import Container, Iterator, Mapping, Sequence
 import numpy as np
 import pyarrow as pa
 
+from borealis_py.engine.applied.apply import ApplyOperator
+from borealis_py.engine.applied.window_apply import WindowApplyOperator
 from borealis_py.engine.classes import OperatorClass, most_general
 from borealis_py.engine.codec import ArrowRowCodec, ArrowSourceCodec
 from borealis_py.engine.compile import Compiled, Operator, compile_plan
@@ -18,10 +20,11 @@ from borealis_py.engine.duck import MEMORY_BYTES, Duck
 from borealis_py.engine.fingerprint import fingerprint
 from borealis_py.engine.keyed.join import JoinOperator
 from borealis_py.engine.keyed.keeping import KeepingOperator
-from borealis_py.engine.operators import NodeOutputs, Partial, Slice, WindowOperator
+from borealis_py.engine.operators import NodeOutputs, Partial, Slice, WindowedOperator
 from borealis_py.engine.partitioner import split_by_partition
 from borealis_py.engine.rows import ArrowRows, buckets_of, by_bucket, joined
 from borealis_py.protocol.settings import ROW_MAX_BYTES
+from borealis_py.query.code import CodeStore
 from borealis_py.query.errors import QueryError, did_you_mean
 from borealis_py.query.spec import AppSpec
 from sunion.errors import EngineOutOfMemory
@@ -75,6 +78,11 @@ class DuckKernel(ArrowRows, ArrowRowCodec):
     def operator_class(self) -> OperatorClass:
         """The most general class of its operators."""
         return most_general(operator.operator_class for operator in self._operators)
+
+    @property
+    def applied(self) -> list[ApplyOperator | WindowApplyOperator]:
+        """Its operators that apply Python functions, in the order of the plan."""
+        return [op for op in self._operators if isinstance(op, ApplyOperator | WindowApplyOperator)]
 
     def source_codec(self, name: str) -> ArrowSourceCodec:
         """Rows of a source. Raises QueryError for a source that the node does not read."""
@@ -146,7 +154,7 @@ class DuckKernel(ArrowRows, ArrowRowCodec):
         slots: NodeOutputs = []
         after: list[tuple[Partial, ...]] = []
         for operator in self._operators:
-            if isinstance(operator, WindowOperator):
+            if isinstance(operator, WindowedOperator):
                 closed, kept = operator.run(part, slots[operator.input], state[len(after)])
                 after.append(kept)
                 slots.append(closed)
@@ -170,14 +178,14 @@ class DuckKernel(ArrowRows, ArrowRowCodec):
 
 def _state_schemas(operator: Operator) -> tuple[pa.Schema, ...]:
     """Of each part of an operator's state."""
-    if isinstance(operator, WindowOperator):
+    if isinstance(operator, WindowedOperator):
         return (operator.partial_schema,)
     return operator.state_schemas if isinstance(operator, KeepingOperator) else ()
 
 
 def _lookback(operator: Operator) -> int:
     """How many earlier buckets a result of this operator may depend on."""
-    if isinstance(operator, WindowOperator):
+    if isinstance(operator, WindowedOperator):
         return operator.size - 1
     return operator.lookback if isinstance(operator, KeepingOperator) else 0
 
@@ -198,7 +206,13 @@ def _slices(
     yield first, end, some
 
 
-def compile_query(app: AppSpec, node: str, row_max_bytes: int = ROW_MAX_BYTES, memory_bytes: int = 0) -> DuckKernel:
+def compile_query(
+    app: AppSpec,
+    node: str,
+    row_max_bytes: int = ROW_MAX_BYTES,
+    memory_bytes: int = 0,
+    code: CodeStore | None = None,
+) -> DuckKernel:
     """Check a query, or any node of one, and compile it.
 
     Args:
@@ -206,15 +220,18 @@ def compile_query(app: AppSpec, node: str, row_max_bytes: int = ROW_MAX_BYTES, m
         node: the name of one of its queries or nodes.
         row_max_bytes: maximum size of a row of a source or result, from the app's timing; larger rows are dead letters.
         memory_bytes: memory limit of the engine on this machine; 0: its default.
+        code: where the files of its functions are read from; None: no function is loaded, so what applies one cannot
+            run, and only its columns are known.
 
     Raises:
         QueryError: an expression that does not parse, an unknown column or function, a wrong type, a nondeterministic
             function, ...: everything that would keep the query from running.
+        FunctionDiffers: a Python function is not here as it was where the app was described.
     """
     app.node(node)
     duck = Duck(memory_bytes or MEMORY_BYTES, row_max_bytes)
     try:
-        return DuckKernel(app, node, duck, compile_plan(app, node, duck))
+        return DuckKernel(app, node, duck, compile_plan(app, node, duck, code))
     except BaseException:
         duck.close()
         raise

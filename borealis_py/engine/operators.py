@@ -7,6 +7,7 @@ change a bit.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar, TypeAlias
@@ -137,15 +138,13 @@ class StatementOperator:
 
 
 @dataclass(frozen=True)
-class WindowOperator:
-    """Aggregates over windows of the rows of operator `input`. `every`, `size` in buckets, each `width_us` microseconds
-    wide.
+class WindowedOperator(ABC):
+    """Something computed over windows of the rows of operator `input`. `every`, `size` in buckets, each `width_us`
+    microseconds wide.
 
     `collect` turns rows into partials, one per bucket and key, with the bucket as first column and `partial_schema`
-    (None: the partials are the rows themselves, with `columns`). `close` turns the partials of windows into results
-    with `schema`; in both, the first column is the window's end. `rank` numbers the groups of a window by `keys`, to
-    name those that fail; None: it has no keys. `positions`: computed from rows, with their position in the total order
-    as a column. `node`: named as the source of its dead letters.
+    (None: the partials are the rows themselves, with `columns`). `schema`: of the results, which are grouped by `keys`.
+    `node`: named as the source of its dead letters.
     """
 
     operator_class: ClassVar = OperatorClass.CONVERGENT
@@ -157,9 +156,6 @@ class WindowOperator:
     keys: tuple[str, ...]
     columns: tuple[str, ...]
     collect: Statement | GroupedSums | None
-    close: Statement | GroupedSums
-    rank: Statement | None
-    positions: bool
     partial_schema: pa.Schema
     schema: pa.Schema
 
@@ -215,6 +211,24 @@ class WindowOperator:
                 rows += size
         if some:
             yield some
+
+    @abstractmethod
+    def _closed(self, part: Slice, windows: Sequence[tuple[int, Sequence[Partial]]]) -> Rows:
+        """The results of these windows, each (end, its partials), in their order."""
+
+
+@dataclass(frozen=True)
+class WindowOperator(WindowedOperator):
+    """Aggregates over windows.
+
+    `close` turns the partials of windows into results; in both, the first column is the window's end. `rank` numbers
+    the groups of a window by `keys`, to name those that fail; None: it has no keys. `positions`: computed from rows,
+    with their position in the total order as a column.
+    """
+
+    close: Statement | GroupedSums
+    rank: Statement | None
+    positions: bool
 
     def _closed(self, part: Slice, windows: Sequence[tuple[int, Sequence[Partial]]]) -> Rows:
         batches = [[batch for _, batch in partials] for _, partials in windows]
@@ -280,16 +294,18 @@ def _by_row(node: str, statement: Runs, batch: pa.RecordBatch, part: Slice) -> R
     buckets = buckets_of(batch, part.width_us)
     starts = np.append(runs_of(buckets), len(buckets))
 
-    def one(rows: pa.RecordBatch) -> Rows:
-        found, bad = isolate_bad_rows(statement, rows)
-        for row, reason in sorted(bad.items()):
-            values = dead_letter_values(rows, row)
-            stime = rows.column(STIME)[row].as_py()
-            reject = Reject(node, -1, f"tuple at stime {stime}: {reason}", msgspec.json.encode(values))
-            part.refuse(stime // part.width_us, reject)
-        return found
+    return joined(run_by_part(statement, batch, starts, lambda rows: without_bad_rows(node, statement, rows, part)))
 
-    return joined(run_by_part(statement, batch, starts, one))
+
+def without_bad_rows(node: str, runs: Runs, rows: pa.RecordBatch, part: Slice) -> Rows:
+    """Run rows, of one bucket, without those that fail, which become dead letters."""
+    found, bad = isolate_bad_rows(runs, rows)
+    for row, reason in sorted(bad.items()):
+        values = dead_letter_values(rows, row)
+        stime = rows.column(STIME)[row].as_py()
+        reject = Reject(node, -1, f"tuple at stime {stime}: {reason}", msgspec.json.encode(values))
+        part.refuse(stime // part.width_us, reject)
+    return found
 
 
 def dead_letter_values(rows: pa.RecordBatch, row: int) -> dict[str, object]:

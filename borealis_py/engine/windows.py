@@ -35,6 +35,18 @@ def windows_of(c: StatementCompiler, op: WindowOp | TopOp, source: Relation) -> 
     )
 
 
+def numbering(c: StatementCompiler, keys: Sequence[str], rows: pa.Schema, where: str) -> Statement | None:
+    """Numbers the groups of a window's rows by their keys, in the order of its results, as `group_numbers` takes it:
+    from the keys, then positions. None: there are no keys.
+    """
+    if not keys:
+        return None
+    schema = pa.schema([*(rows.field(key) for key in keys), (agg.POSITION, _INT)])
+    over = _order_by([q(key) for key in keys])
+    sql: Sql = lambda feed: f"SELECT {agg.POSITION}, dense_rank() OVER ({over}) - 1 FROM {feed}"  # noqa: E731
+    return c.statement(sql, schema, where)
+
+
 class AggregateCompiler:
     """Compiles the aggregates of windows: checks them, and writes the statement that closes windows."""
 
@@ -86,12 +98,7 @@ class AggregateCompiler:
         return self._c.statement(sql, feed, self._where), fields
 
     def _rank(self, partial: pa.Schema) -> Statement | None:
-        if not self._op.keys:
-            return None
-        schema = pa.schema([*(partial.field(k) for k in self._op.keys), (agg.POSITION, _INT)])
-        over = _order_by(self._keys)
-        sql: Sql = lambda feed: f"SELECT {agg.POSITION}, dense_rank() OVER ({over}) - 1 FROM {feed}"  # noqa: E731
-        return self._c.statement(sql, schema, self._where)
+        return numbering(self._c, self._op.keys, partial, self._where)
 
     @property
     def _where(self) -> str:

@@ -9,6 +9,7 @@ from pathlib import Path
 from borealis_py.log import topics
 from borealis_py.log.base import Feed, Log
 from borealis_py.node.checkpoint_storage import CheckpointLocation, LocalLocation, location_at
+from borealis_py.node.code_storage import StoredCode
 from borealis_py.protocol.settings import Delays, Timing
 from borealis_py.query.spec import Partitioning, Serves, count_of
 from sunion.model import Input
@@ -82,6 +83,11 @@ class ReplicaSpec:
         if self.checkpoint_uri:
             return location_at(self.checkpoint_uri, self.app, self.name)
         return LocalLocation(self.data_dir / "checkpoints" / self.name)
+
+    @property
+    def code(self) -> StoredCode:
+        """Where the files of the app's functions are kept."""
+        return StoredCode(self.app, self.data_dir, self.checkpoint_uri)
 
     def feeds_of(self, replica: int) -> tuple[Feed, ...]:
         """The stream of replica `replica` of this node, one feed for each partition of its readers."""

@@ -6,14 +6,17 @@ Names and column sets are checked here immediately; SQL expressions are checked 
 from __future__ import annotations
 
 from collections.abc import Container, Mapping, Sequence
+from pathlib import PurePath
 from typing import Any, get_args
 
 from borealis_py.query.errors import QueryError
 from borealis_py.query.foreign import ingress_of
+from borealis_py.query.functions import code_files
 from borealis_py.query.ingress_spec import BoundaryName, FormatName, IngressSpec, StartName, StimeUnit
 from borealis_py.query.names import check_no_collision, check_schema, check_stream_name
 from borealis_py.query.partitions import check_keys, checked, checked_count
 from borealis_py.query.plan import (
+    ApplyOp,
     CountWindowOp,
     DistinctOp,
     FileLookupOp,
@@ -28,6 +31,7 @@ from borealis_py.query.plan import (
     SourceOp,
     TopOp,
     UnionOp,
+    WindowApplyOp,
     WindowOp,
 )
 from borealis_py.query.schemas import columns_of
@@ -43,10 +47,14 @@ class App:
     Args:
         name: prefix of every topic's name.
         bucket: bucket width, in whole milliseconds: "100ms".
+        modules: Python files with functions for `apply`: paths, relative to the working directory. Their content is
+            part of the queries that use them; `up` copies them beside the checkpoints, and replicas load them from
+            there. They may import each other, the standard library and what is installed.
     """
 
-    def __init__(self, name: str, bucket: str = "100ms") -> None:
+    def __init__(self, name: str, bucket: str = "100ms", modules: Sequence[str | PurePath] = ()) -> None:
         self.name = check_stream_name(name, "app")
+        self.modules = code_files(modules, name)
         self.bucket_us = parse_duration(bucket, f"bucket of app {name!r}")
         if self.bucket_us % 1000:
             raise QueryError(
@@ -322,7 +330,9 @@ class App:
         if isinstance(stream, Table):
             raise QueryError(f"{where} was given a table; only stream.lookup(table, on=...) reads one")
         if isinstance(stream, Windowed):
-            raise QueryError(f"{where} was given a window without aggregates; finish it with .agg(...) or .top(...)")
+            raise QueryError(
+                f"{where} was given a window without aggregates; finish it with .agg(...), .top(...) or .apply(...)"
+            )
         if not isinstance(stream, Stream):
             raise QueryError(f"{where} was given {type(stream).__name__}, not a stream")
         if stream._app is not self:
@@ -335,7 +345,8 @@ class App:
 _OPS: dict[str, type[Op]] = {
     "source": SourceOp, "filter": FilterOp, "map": MapOp, "union": UnionOp, "window": WindowOp,
     "count_window": CountWindowOp, "session_window": SessionWindowOp, "join": JoinOp, "distinct": DistinctOp,
-    "top": TopOp, "over": OverOp, "lookup": LookupOp, "file_lookup": FileLookupOp,
+    "top": TopOp, "over": OverOp, "lookup": LookupOp, "file_lookup": FileLookupOp, "apply": ApplyOp,
+    "window_apply": WindowApplyOp,
 }  # fmt: skip
 
 

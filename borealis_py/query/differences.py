@@ -1,7 +1,8 @@
-"""Human-readable differences between two descriptions of one app: column types and partitions. Pure."""
+"""Human-readable differences between two descriptions of one app: column types, partitions, functions. Pure."""
 
 from __future__ import annotations
 
+from borealis_py.query.plan import Function
 from borealis_py.query.spec import AppSpec, Partitioning
 
 
@@ -39,6 +40,29 @@ def of_columns(before: AppSpec, after: AppSpec) -> list[str]:
                 hint = " (timestamp was another name of int64: write int64 to go on with it)" if renamed else ""
                 found.append(f"source {source!r}: column {column!r} is {old} on the broker, {new} in the file{hint}")
     return found
+
+
+def of_functions(before: AppSpec, after: AppSpec) -> list[str]:
+    """One line per file or distribution of a function that both apps apply, in another content or version.
+
+    `before` is the app on the broker, `after` the one in the file.
+    """
+    found = []
+    others = {function.name: function for function in after.functions}
+    for function in before.functions:
+        if function.name in others:
+            old, new = _made_of(function), _made_of(others[function.name])
+            for what in dict.fromkeys([*old, *new]):
+                one, other = old.get(what, "not there"), new.get(what, "not there")
+                if one != other:
+                    found.append(f"function {function.name}: {what} is {one} on the broker, {other} in the file")
+    return found
+
+
+def _made_of(function: Function) -> dict[str, str]:
+    """What a function is made of, by name."""
+    files = {f"{file.name}.py": f"SHA-256 {file.sha256[:12]}..." for file in function.files}
+    return files | {needed.distribution: needed.version for needed in function.requirements}
 
 
 def _counted(count: int | None) -> str:

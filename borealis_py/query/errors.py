@@ -15,6 +15,11 @@ class TableFileDiffers(QueryError):
     disagree."""
 
 
+class FunctionDiffers(QueryError):
+    """A Python function of the app is not here, or not as it was where the app was described: replicas would
+    disagree."""
+
+
 def did_you_mean(word: str, known: Iterable[str]) -> str:
     """`"; did you mean 'x'?"` for the closest known words, or an empty string."""
     by_folded = {k.lower(): k for k in known}

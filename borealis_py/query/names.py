@@ -110,6 +110,14 @@ def _why(name: str) -> str:
     return "it is a key of the same result"
 
 
+def check_text(expression: object, where: str, columns: Iterable[str]) -> None:
+    """Check that an expression over these columns is text at all. Raises QueryError."""
+    if not isinstance(expression, str) or not expression.strip():
+        raise QueryError(
+            f"{where}() needs an SQL expression as text, got {expression!r}; columns: {', '.join(columns)}"
+        )
+
+
 def check_schema(schema: Mapping[str, str], where: str) -> dict[str, str]:
     """A source's columns with canonical type names. Raises QueryError."""
     if not schema:

@@ -13,6 +13,7 @@ from collections.abc import Iterable, Sequence
 from borealis_py.query.errors import QueryError, unknown_column
 from borealis_py.query.names import STIME, part_name
 from borealis_py.query.plan import (
+    ApplyOp,
     CountWindowOp,
     DistinctOp,
     JoinOp,
@@ -27,6 +28,7 @@ from borealis_py.query.plan import (
     SourceOp,
     TopOp,
     UnionOp,
+    WindowApplyOp,
     WindowOp,
     moved,
 )
@@ -107,11 +109,16 @@ def _check_key(op: Op, key: str, has: Sequence[str], where: str) -> None:
             f"{where} is partitioned by {key!r}, but over({', '.join(op.keys)}) of it puts rows together that would be "
             f"in different partitions. Add {key!r} to over(), or use .node() to cut it off"
         )
-    if isinstance(op, WindowOp | CountWindowOp | SessionWindowOp | TopOp) and key not in op.keys:
+    if isinstance(op, WindowOp | CountWindowOp | SessionWindowOp | TopOp | WindowApplyOp) and key not in op.keys:
         keys = f"({', '.join(op.keys)})" if op.keys else "all rows together"
         raise QueryError(
             f"{where} is partitioned by {key!r}, but a window of it groups {keys}: the rows of a group would be in "
             f"several partitions. Add {key!r} to group_by(), or use .node() and partition only what is grouped by it"
+        )
+    if isinstance(op, ApplyOp) and key not in op.keep:
+        raise QueryError(
+            f"{where} is partitioned by {key!r}, but apply({op.function.name}) of it does not keep that column: a "
+            f"function could change it. Pass keep=({key!r}, ...), which copies it from the row"
         )
     if isinstance(op, MapOp | OverOp) and not _keeps(dict(op.columns).get(key, "").strip(), key):
         raise QueryError(

@@ -17,6 +17,8 @@ LAST_MAX = 1_000
 """A frame has at most this many rows: each row is computed from all of its frame."""
 WINDOW_ROWS_MAX = 100_000
 """A count window has at most this many rows: they are kept until it closes, and are computed together."""
+StyleName = Literal["arrow", "pandas"]
+"""What a function takes and returns: a `pyarrow.Table` or a `pandas.DataFrame`."""
 
 
 class Value(BaseModel):
@@ -227,6 +229,68 @@ class FileLookupOp(Value):
     file: TableFile
 
 
+class CodeFile(Value):
+    """A file of Python code that functions of an app are in. `name`: of its module. `path`: where it lay when the app
+    was described. `sha256`: of its content, in hex; empty: it has not been read yet."""
+
+    name: str
+    path: str
+    sha256: str = ""
+
+
+class Requirement(Value):
+    """What a function needs besides its code: `version` of the `distribution` that a top-level `module` is in. Of
+    Python itself the module's name is empty."""
+
+    module: str
+    distribution: str
+    version: str
+
+
+class Function(Value):
+    """A Python function `qualname` of a `module`.
+
+    `files`: of the app; if the module is one of them, all of them count, since they may import each other. Empty: the
+    module is installed. `requirements`: empty: not found out yet.
+    """
+
+    module: str
+    qualname: str
+    files: tuple[CodeFile, ...] = ()
+    requirements: tuple[Requirement, ...] = ()
+
+    @property
+    def name(self) -> str:
+        """For messages."""
+        return f"{self.module}.{self.qualname}"
+
+
+class ApplyOp(Value):
+    """One row for each row of operator `input`: its columns `keep`, then `columns` ((name, type) each), which
+    `function` computes of one bucket's rows at once. `style`: what it takes and returns. `op`: as in `SourceOp`."""
+
+    op: Literal["apply"] = "apply"
+    input: int
+    function: Function
+    keep: tuple[str, ...]
+    columns: tuple[tuple[str, str], ...] = Field(min_length=1)
+    style: StyleName = "arrow"
+
+
+class WindowApplyOp(Value):
+    """What `function` makes of the rows of each window and group (`keys`) of operator `input`: `columns` ((name, type)
+    each). `size_us`, `every_us`: as in `WindowOp`. `style`: what it takes and returns. `op`: as in `SourceOp`."""
+
+    op: Literal["window_apply"] = "window_apply"
+    input: int
+    size_us: int
+    every_us: int
+    keys: tuple[str, ...]
+    function: Function
+    columns: tuple[tuple[str, str], ...] = Field(min_length=1)
+    style: StyleName = "arrow"
+
+
 Op = Annotated[
     SourceOp
     | FilterOp
@@ -243,7 +307,9 @@ Op = Annotated[
     | TopOp
     | OverOp
     | LookupOp
-    | FileLookupOp,
+    | FileLookupOp
+    | ApplyOp
+    | WindowApplyOp,
     Field(discriminator="op"),
 ]
 Plan = tuple[Op, ...]
@@ -262,6 +328,8 @@ def columns_of(op: Op) -> tuple[str, ...]:
         return tuple(name for name, _ in op.columns)
     if isinstance(op, WindowOp | CountWindowOp | SessionWindowOp):
         return (*op.keys, *(name for name, _ in op.aggregates))
+    if isinstance(op, ApplyOp | WindowApplyOp):
+        return (*(op.keep if isinstance(op, ApplyOp) else op.keys), *(name for name, _ in op.columns))
     if isinstance(op, JoinOp | LookupOp | FileLookupOp):
         return op.on
     if isinstance(op, TopOp):

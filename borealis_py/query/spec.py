@@ -24,7 +24,20 @@ from borealis_py.query.names import (
     part_index,
     part_name,
 )
-from borealis_py.query.plan import FileLookupOp, Plan, SourceOp, TableFile, Value, columns_of, inlined, inputs_of
+from borealis_py.query.plan import (
+    ApplyOp,
+    FileLookupOp,
+    Function,
+    Op,
+    Plan,
+    SourceOp,
+    TableFile,
+    Value,
+    WindowApplyOp,
+    columns_of,
+    inlined,
+    inputs_of,
+)
 from sunion.model import Input
 
 PolicyName = Literal["process", "delay", "suspend"]
@@ -134,6 +147,9 @@ class AppSpec(Value):
             for file in (op.file for op in node.plan if isinstance(op, FileLookupOp)):
                 if check_schema(dict(file.columns), f"file {file.path!r}") != dict(file.columns):
                     raise QueryError(f"file {file.path!r}: its column types are not the canonical ones")
+            for op in (op for op in node.plan if isinstance(op, ApplyOp | WindowApplyOp)):
+                if check_schema(dict(op.columns), f"apply({op.function.name})") != dict(op.columns):
+                    raise QueryError(f"apply({op.function.name}): its column types are not the canonical ones")
 
     def query(self, name: str) -> QuerySpec:
         """The query of that name. Of a partitioned query that runs, its first partition: all are alike. Raises
@@ -259,7 +275,10 @@ class AppSpec(Value):
     def _determining(self, name: str) -> Any:
         sources = [(source, list(self.sources[source].items())) for source in self.sources_of(name)]
         nodes = {node: self.node(node) for node in self.upstream_of(name)}
-        whole = {"file": {"path", "table"}}  # of a table's file its content counts, wherever it lies
+        whole: Any = {  # of a file its content counts, wherever it lies
+            "file": {"path", "table"},
+            "function": {"files": {"__all__": {"path"}}},
+        }
         plans = [
             [node, spec.inputs, [op.model_dump(mode="json", exclude=whole) for op in spec.plan]]
             for node, spec in nodes.items()
@@ -288,15 +307,31 @@ class AppSpec(Value):
 
     def with_files(self, known: Callable[[TableFile], TableFile]) -> AppSpec:
         """The app with what `known` says of each file of a table."""
+        return self._with_ops(
+            lambda op: op.model_copy(update={"file": known(op.file)}) if isinstance(op, FileLookupOp) else op
+        )
 
-        def read(node: N) -> N:
-            plan = tuple(
-                op.model_copy(update={"file": known(op.file)}) if isinstance(op, FileLookupOp) else op
-                for op in node.plan
+    def with_functions(self, known: Callable[[Function], Function]) -> AppSpec:
+        """The app with what `known` says of each function."""
+        return self._with_ops(
+            lambda op: (
+                op.model_copy(update={"function": known(op.function)})
+                if isinstance(op, ApplyOp | WindowApplyOp)
+                else op
             )
-            return node.model_copy(update={"plan": plan})
+        )
 
-        nodes, queries = ({name: read(node) for name, node in some.items()} for some in (self.nodes, self.queries))
+    @property
+    def functions(self) -> tuple[Function, ...]:
+        """The Python functions that its nodes apply, each once."""
+        ops = (op for node in self.all_nodes.values() for op in node.plan)
+        return tuple(dict.fromkeys(op.function for op in ops if isinstance(op, ApplyOp | WindowApplyOp)))
+
+    def _with_ops(self, change: Callable[[Op], Op]) -> AppSpec:
+        def changed(node: N) -> N:
+            return node.model_copy(update={"plan": tuple(map(change, node.plan))})
+
+        nodes, queries = ({name: changed(node) for name, node in some.items()} for some in (self.nodes, self.queries))
         return self.model_copy(update={"nodes": nodes, "queries": queries})
 
     def to_json(self) -> str:

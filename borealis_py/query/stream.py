@@ -5,7 +5,7 @@ SQL expressions are checked by the engine when it loads a query; names and colum
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 from borealis_py.query.bykey import (
@@ -23,9 +23,10 @@ from borealis_py.query.bykey import (
     table_key,
 )
 from borealis_py.query.errors import QueryError, unknown_column
-from borealis_py.query.names import STIME, WINDOW_END, WINDOW_START, check_columns
+from borealis_py.query.functions import apply_op, window_apply_op
+from borealis_py.query.names import STIME, WINDOW_END, WINDOW_START, check_columns, check_text
 from borealis_py.query.partitions import checked
-from borealis_py.query.plan import TableFile
+from borealis_py.query.plan import CodeFile, StyleName, TableFile
 from borealis_py.query.spec import Partitioning
 from borealis_py.query.windows import window_kind
 
@@ -35,6 +36,7 @@ class Owner(Protocol):
 
     name: str
     bucket_us: int
+    modules: tuple[CodeFile, ...]
 
     def _cut(self, stream: Stream, name: str, replicas: int | None, parts: Partitioning | None) -> Stream:
         """Add a node that gives `stream`; returns the stream that reads it."""
@@ -57,7 +59,7 @@ class Stream:
 
     def filter(self, predicate: str) -> Stream:
         """The rows for which the SQL `predicate` is true (not those where it is NULL)."""
-        check_text(predicate, "filter", self)
+        check_text(predicate, "filter", self.columns)
         return Stream(self._app, self.columns, {"op": "filter", "predicate": predicate}, (self,))
 
     def map(self, **columns: str) -> Stream:
@@ -72,8 +74,35 @@ class Stream:
             raise QueryError('map() needs columns: map(hours="dep_delay / 60", ...)')
         check_columns(columns, "map()", (STIME,))
         for expression in columns.values():
-            check_text(expression, "map", self)
+            check_text(expression, "map", self.columns)
         return Stream(self._app, tuple(columns), {"op": "map", "columns": tuple(columns.items())}, (self,))
+
+    def apply(
+        self,
+        f: Callable[[Any], Any],
+        columns: Mapping[str, str],
+        *,
+        keep: Sequence[str] = (),
+        style: StyleName = "arrow",
+    ) -> Stream:
+        """One row for each row, by a Python function: columns `keep` of the row, then `columns`, and the row's `stime`.
+
+        `scored = orders.apply(my_functions.score, columns={"score": "double"}, keep=("id",))`. `f` gets the rows of one
+        bucket, in order, with `stime`, and returns as many rows in the same order, each computed from its own row alone
+        and always alike: no clock, chance, network, file or state between calls. A row for which it raises, or returns
+        no value of the type, is a dead letter; a function that hangs stops the query, with a line in the log.
+
+        Args:
+            f: a function of an installed module, or of a file in `App(modules=...)`.
+            columns: names and types, as for `App.source`. Others that `f` returns are dropped.
+            keep: columns that are copied from the row; a key of `partitions=` must be among them.
+            style: "arrow": `f` takes a `pyarrow.Table`; "pandas": a `pandas.DataFrame` with nullable dtypes.
+
+        Raises:
+            QueryError: a function that no name leads to, or invalid columns.
+        """
+        op = apply_op(f, self._app.modules, columns, style, keep, self.columns)
+        return Stream(self._app, (*op["keep"], *columns), op, (self,))
 
     def join(self, other: Stream, on: str | Sequence[str], within: tuple[str, str], how: str = "inner") -> Stream:
         """Pairs of a row of this stream and one of `other` that agree in the columns `on`, close in time.
@@ -141,7 +170,7 @@ class Stream:
             QueryError: an unknown column, or none beside the key.
         """
         if deleted is not None:
-            check_text(deleted, "table", self)
+            check_text(deleted, "table", self.columns)
         return Table(self, self.columns, table_key(key, self.columns), deleted)
 
     def distinct(self, *columns: str, within: str) -> Stream:
@@ -241,7 +270,7 @@ class Stream:
 
 
 class Windowed:
-    """A stream cut into windows. It is not a stream itself: `agg` or `top` makes one."""
+    """A stream cut into windows. It is not a stream itself: `agg`, `top` or `apply` makes one."""
 
     def __init__(self, stream: Stream, kind: Mapping[str, Any], keys: tuple[str, ...] = ()) -> None:
         self._stream = stream
@@ -281,7 +310,7 @@ class Windowed:
             raise QueryError('agg() needs aggregates: agg(flights="count(*)", ...)')
         check_columns(aggregates, "agg()", (STIME, WINDOW_START, WINDOW_END, *self._keys))
         for expression in aggregates.values():
-            check_text(expression, "agg", self._stream)
+            check_text(expression, "agg", self._stream.columns)
         op = {**self._kind, "keys": self._keys, "aggregates": tuple(aggregates.items())}
         columns = (WINDOW_START, WINDOW_END, *self._keys, *aggregates)
         return Stream(self._stream._app, columns, op, (self._stream,))
@@ -301,7 +330,7 @@ class Windowed:
             QueryError: an invalid limit, columns named window_start, window_end or rank, or windows that are not by
                 time.
         """
-        check_text(by, "top", self._stream)
+        check_text(by, "top", self._stream.columns)
         if self._kind["op"] != "window":
             raise QueryError('top() ranks the rows of windows by time: stream.window("1m").top(...)')
         columns = self._stream.columns
@@ -310,6 +339,20 @@ class Windowed:
             "limit": check_top(limit, (WINDOW_START, WINDOW_END, RANK), columns), "by": by,
         }  # fmt: skip
         return Stream(self._stream._app, (WINDOW_START, WINDOW_END, *columns, RANK), op, (self._stream,))
+
+    def apply(self, f: Callable[[Any], Any], columns: Mapping[str, str], *, style: StyleName = "arrow") -> Stream:
+        """What a Python function makes of each window and group: window_start, window_end, keys, `columns`.
+
+        `f` gets a table of the group's rows, in order, with `window_start`, `window_end` and `stime`, and returns one
+        of any number of rows up to 100 000, in their order. The stime of a result is the window's last instant. A group
+        for which it raises is a dead letter. `f`, `columns`, `style`: as for `Stream.apply`.
+
+        Raises:
+            QueryError: a function that no name leads to, or invalid columns.
+        """
+        how = columns, style, self._keys, self._stream.columns
+        op = window_apply_op(self._kind, f, self._stream._app.modules, *how)
+        return Stream(self._stream._app, (WINDOW_START, WINDOW_END, *self._keys, *columns), op, (self._stream,))
 
 
 class Framed:
@@ -334,7 +377,7 @@ class Framed:
             raise QueryError('map() needs columns: map(before="lag(euros)", ...)')
         check_columns(columns, "map()", (STIME,))
         for expression in columns.values():
-            check_text(expression, "map", self._stream)
+            check_text(expression, "map", self._stream.columns)
         op = {
             "op": "over", "keys": self._keys, "last": self._last, "within_us": self._within_us,
             "columns": tuple(columns.items()),
@@ -355,10 +398,3 @@ class Table:
         self.key = key
         self._rows = rows
         self._deleted = deleted
-
-
-def check_text(expression: object, where: str, stream: Stream) -> None:
-    if not isinstance(expression, str) or not expression.strip():
-        raise QueryError(
-            f"{where}() needs an SQL expression as text, got {expression!r}; columns: {', '.join(stream.columns)}"
-        )

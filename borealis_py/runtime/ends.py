@@ -11,7 +11,7 @@ from borealis_py.app import exit_codes
 from borealis_py.app.exit_codes import ExitCode
 from borealis_py.log.description import OtherLife, OtherVersion
 from borealis_py.node.replica import Superseded
-from borealis_py.query.errors import TableFileDiffers
+from borealis_py.query.errors import FunctionDiffers, TableFileDiffers
 from sunion.errors import EngineOutOfMemory, RetentionLost
 
 
@@ -43,6 +43,7 @@ ENDS = (
     ),
     End("kernel", KernelDiffers, exit_codes.KERNEL, "this replica does not start"),
     End("file", TableFileDiffers, exit_codes.FILE, "this replica does not start"),
+    End("function", FunctionDiffers, exit_codes.FUNCTION, "this replica does not start"),
     End(
         "retention",
         RetentionLost,

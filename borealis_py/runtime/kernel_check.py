@@ -19,7 +19,7 @@ def check_fingerprint(spec: ReplicaSpec, state: AppState) -> None:
 def check_kernel(spec: ReplicaSpec, known: Sequence[str]) -> None:
     """Likewise, given the fingerprints in the app's description."""
     app = AppSpec.from_json(spec.app_json)
-    kernel = compile_query(app, spec.node)
+    kernel = compile_query(app, spec.node, code=spec.code)
     own = kernel.fingerprint
     kernel.close()
     if own not in known:

@@ -26,6 +26,12 @@ class _Without:
     def find_spec(self, name: str, *more: Any) -> Any:
         return None if name in self._names else self._finder.find_spec(name, *more)
 
+    def reveal(self) -> None:
+        """Hide nothing any more: a user's function is loaded, which may need what we do without."""
+        self._names = frozenset()
+        if isinstance(self._finder, _Without):
+            self._finder.reveal()
+
     def __getattr__(self, name: str) -> Any:
         return getattr(self._finder, name)
 

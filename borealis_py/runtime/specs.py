@@ -58,13 +58,13 @@ def work_of(spec: ReplicaSpec) -> ReplayContext:
     """The replay context for redo tasks."""
     timing, app = spec.timing, AppSpec.from_json(spec.app_json)
     how = timing.ahead_max_us, spec.app_uid, timing.row_max_bytes, spec.engine_memory_bytes
-    return node_context(app, spec.node, spec.log, *how, made_of=spec.made_of)
+    return node_context(app, spec.node, spec.log, *how, made_of=spec.made_of, code=spec.code)
 
 
 def kernel_of(spec: ReplicaSpec) -> Callable[[], Kernel]:
     """A function that compiles the replica's query, as its redos and audits do."""
     bounds = spec.timing.row_max_bytes, spec.engine_memory_bytes
-    return partial(make_kernel, spec.app_json, spec.node, (), *bounds)
+    return partial(make_kernel, spec.app_json, spec.node, (), *bounds, spec.code)
 
 
 def new_uid(spec: ReplicaSpec) -> str:

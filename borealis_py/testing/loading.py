@@ -6,6 +6,7 @@ from borealis_py.app.check import check_query_threshold
 from borealis_py.app.state import AppState
 from borealis_py.app.topics import topics_of
 from borealis_py.client.target import Target
+from borealis_py.engine.applied.described import described as functions_described
 from borealis_py.engine.keyed.table_file import known
 from borealis_py.log import topics
 from borealis_py.log.base import Feed, NewRecord
@@ -29,7 +30,7 @@ def loaded(app: App) -> AppSpec:
     """
     if not isinstance(app, App):
         raise TypeError(f"a test needs the App itself, not {app!r}: from shop import app")
-    spec = app.describe().with_files(known)
+    spec = app.describe().with_files(known).with_functions(functions_described)
     if not spec.queries:
         raise QueryError(f"app {spec.name!r} has no query. Add one with app.query(name, stream)")
     for name, query in spec.queries.items():

@@ -17,6 +17,7 @@ from borealis_py.client.session import PublisherSession
 from borealis_py.client.stimes import Boundaries
 from borealis_py.client.subscriber import Row
 from borealis_py.engine import compile_query
+from borealis_py.engine.applied.code_in_place import CodeInPlace
 from borealis_py.log import topics
 from borealis_py.log.kernel import Kernel
 from borealis_py.query import App
@@ -161,7 +162,7 @@ def _outputs(log: MemoryLog, state: AppState, part: str, flat: AppSpec) -> Itera
     inputs, timing = flat.inputs_of(part), state.timing
     work = ReplayContext(
         node=part,
-        make_kernel=lambda: compile_query(flat, part, timing.row_max_bytes),
+        make_kernel=lambda: compile_query(flat, part, timing.row_max_bytes, code=CodeInPlace()),
         log=log.client("run"),
         inputs=inputs,
         feeds=tuple(topics.input_feeds(flat.name, of) for of in inputs),

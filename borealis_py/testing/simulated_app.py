@@ -15,6 +15,7 @@ from typing import cast
 import msgspec
 
 from borealis_py.engine import compile_query
+from borealis_py.engine.applied.code_in_place import CodeInPlace
 from borealis_py.log import topics
 from borealis_py.log.base import Feed, LogError, NewRecord
 from borealis_py.log.kernel import Kernel
@@ -78,7 +79,7 @@ class SimulatedApp:
         runs, row_max = self.state.runs, self.state.timing.row_max_bytes
         try:
             for node in runs.all_nodes:
-                self.kernels[node] = compile_query(runs, node, row_max)
+                self.kernels[node] = compile_query(runs, node, row_max, code=CodeInPlace())
         except BaseException:
             self.close()
             raise

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from borealis_py import App
+from borealis_py.engine.applied.code_in_place import CodeInPlace
 from borealis_py.protocol.settings import Timing
 from borealis_py.testing import World
 from reconcile.audit import audit, audit_specs
@@ -49,6 +50,7 @@ def audited(world: World, *queries: str) -> None:
     """An audit of the world's topics finds nothing."""
     app, log = world._app.state, world._app.log.client("audit")
     for query in queries:
-        for spec in audit_specs(app.spec, query, log, app.origin, Timing().ahead_max_us, app.app_uid, whole=True):
+        how = app.origin, Timing().ahead_max_us, app.app_uid
+        for spec in audit_specs(app.spec, query, log, *how, whole=True, code=CodeInPlace()):
             result = audit(spec)
             assert result.clean, result

@@ -29,6 +29,7 @@ def audit(
     json: Json = False,
 ) -> None:
     """Recompute a query's results from its sources with Spark and compare. Exit code 1 if anything differs."""
+    from borealis_py.node.code_storage import StoredCode
     from reconcile.audit import audit_specs
 
     context = open_context(bootstrap)
@@ -36,7 +37,8 @@ def audit(
     spec = state.spec if file is None else _load(file)
     queries = list(spec.queries) if query is None else [query]
     how = state.origin, state.timing.ahead_max_us, state.app_uid, whole, state.timing.row_max_bytes
-    todo = [one for name in queries for one in audit_specs(spec, name, context.log, *how)]
+    code = StoredCode(spec.name, context.data_dir / spec.name, context.config.checkpoints)
+    todo = [one for name in queries for one in audit_specs(spec, name, context.log, *how, code)]
     with waiting(f"recomputing {', '.join(queries)} from the sources") as spinner:
         results, engine = _run(context, todo, not no_spark, spinner)
     if json:

@@ -95,6 +95,7 @@ def up(
     from borealis_py.app.sources.ended import ended_sources
     from borealis_py.app.timing import differences
     from borealis_py.app.up_lock import alone
+    from borealis_py.node.code_storage import StoredCode
     from borealis_py.runtime.lean_imports import hidden
 
     context = open_context(bootstrap, data_dir, http)
@@ -115,6 +116,8 @@ def up(
     if reset:
         with waiting(f"deleting app {spec.name}"):
             launch.reset(context.log, spec, processes, context.config.checkpoints, take_over)
+    if spec.functions:
+        launch.store_functions(spec, StoredCode(spec.name, processes.directory, context.config.checkpoints))
     with waiting(f"describing app {spec.name} at {context.log.bootstrap}"):
         before = launch.described(context.log, spec.name)
         first = partial(first_foreign_us, spec, context, timing)

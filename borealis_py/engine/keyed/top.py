@@ -17,7 +17,7 @@ from borealis_py.engine.expressions import ExpressionPlace, OrderTerm, parse_ord
 from borealis_py.engine.keyed.build import is_key
 from borealis_py.engine.operators import WindowOperator
 from borealis_py.engine.statements import Relation, Sql, StatementCompiler, q
-from borealis_py.engine.windows import windows_of
+from borealis_py.engine.windows import numbering, windows_of
 from borealis_py.query.bykey import RANK
 from borealis_py.query.names import STIME, WINDOW_END, WINDOW_START
 from borealis_py.query.plan import TopOp
@@ -47,7 +47,7 @@ class TopCompiler:
             columns=tuple(partial.names),
             collect=collect,
             close=self._close(feed, directions),
-            rank=self._numbers(partial),
+            rank=numbering(c, op.keys, partial, self._where),
             positions=True,
             partial_schema=partial,
             schema=pa.schema([(WINDOW_START, _INT), (WINDOW_END, _INT), *kept, (RANK, _INT), (STIME, _INT)]),
@@ -94,15 +94,6 @@ class TopCompiler:
         """A row's place in its group."""
         by = ", ".join([*(f"{_by(n)} {direction}" for n, direction in enumerate(directions)), agg.POSITION])
         return f"row_number() OVER (PARTITION BY {', '.join([group, *self._keys])} ORDER BY {by})"
-
-    def _numbers(self, partial: pa.Schema) -> Statement | None:
-        """Numbers the groups of a window, to name one that fails."""
-        if not self._keys:
-            return None
-        schema = pa.schema([*(partial.field(key) for key in self._op.keys), (agg.POSITION, _INT)])
-        over = ", ".join(f"{key} ASC NULLS LAST" for key in self._keys)
-        sql: Sql = lambda feed: f"SELECT {agg.POSITION}, dense_rank() OVER (ORDER BY {over}) - 1 FROM {feed}"  # noqa: E731
-        return self._c.statement(sql, schema, self._where)
 
     @property
     def _where(self) -> str:

@@ -1,0 +1,70 @@
+"""Applies a function to rows: one row for each row, a bucket at a time, whatever buckets a slice has."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+import pyarrow as pa
+
+from borealis_py.engine.applied.called import CalledFunction
+from borealis_py.engine.classes import OperatorClass
+from borealis_py.engine.duck import RowError
+from borealis_py.engine.operators import NodeOutputs, Rows, Slice, without_bad_rows
+from borealis_py.engine.rows import buckets_of, by_bucket, joined, row_sizes
+from borealis_py.query.names import STIME
+
+
+class RowFunction:
+    """A function that makes one row of each row, beside columns `keep` of it; implements `poison_rows.Runs`."""
+
+    def __init__(self, called: CalledFunction, keep: Sequence[str], rows: pa.Schema, row_max_bytes: int) -> None:
+        self._called, self._keep, self._row_max_bytes = called, list(keep), row_max_bytes
+        self.name = called.name
+        self.rows = self.input = rows
+        self.seen: list[pa.RecordBatch] | None = None
+        """Where its buckets' rows are noted, for a check; None: nowhere."""
+        self.schema = pa.schema([*(rows.field(name) for name in keep), *called.schema, rows.field(STIME)])
+
+    def run(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        made = self._called(batch)
+        if made.num_rows != batch.num_rows:
+            raise RowError(f"{self.name}: it returned {made.num_rows} rows for {batch.num_rows}", False)
+        kept = [batch.column(name) for name in self._keep]
+        found = pa.RecordBatch.from_arrays([*kept, *made.columns, batch.column(STIME)], schema=self.schema)
+        if self._keep and int(row_sizes(found).max(initial=0)) > self._row_max_bytes:
+            raise RowError(
+                f"{self.name}: a row of the result is larger than row_max, {self._row_max_bytes} bytes", True
+            )
+        return found
+
+    def run_afresh(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        return self.run(batch)
+
+
+@dataclass(frozen=True)
+class ApplyOperator:
+    """What `function` makes of the rows of operator `input`. `node`: named as the source of its dead letters."""
+
+    operator_class: ClassVar = OperatorClass.REPEATABLE
+    node: str
+    input: int
+    function: RowFunction
+
+    @property
+    def inputs(self) -> tuple[int, ...]:
+        return (self.input,)
+
+    @property
+    def schema(self) -> pa.Schema:
+        return self.function.schema
+
+    def run(self, part: Slice, slots: NodeOutputs) -> Rows:
+        rows = slots[self.input]
+        if rows is None:
+            return None
+        buckets = [some for _, some in by_bucket(rows, buckets_of(rows, part.width_us))]
+        if self.function.seen is not None:
+            self.function.seen += buckets
+        return joined([without_bad_rows(self.node, self.function, some, part) for some in buckets])
