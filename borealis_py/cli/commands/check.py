@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from borealis_py.cli.console import print_json, print_table
+from borealis_py.cli.console import print_json, print_table, say
 from borealis_py.cli.foreign import check_registries, print_topics, say_remarks, with_asked_inputs
 from borealis_py.cli.options import Json
 
@@ -19,8 +19,23 @@ if TYPE_CHECKING:
 AppFile = Annotated[Path, typer.Argument(help="The Python file with the app.", show_default=False)]
 
 
-def check(file: AppFile, json: Json = False) -> None:
-    """Load the app and every node as a replica would, and describe them."""
+Rows = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--rows",
+        metavar="SOURCE=FILE",
+        help="Try functions with these rows, JSON lines, instead of generated ones; once for each source.",
+        show_default=False,
+    ),
+]
+
+
+def check(file: AppFile, rows: Rows = None, json: Json = False) -> None:
+    """Load the app and every node as a replica would, and describe them.
+
+    Python functions are called on rows: again, in parts, and in a second process with another hash seed, time zone and
+    number of threads. One that gives another result is an error, with the first difference.
+    """
     from borealis_py.app.check import check as check_app
     from borealis_py.app.check import check_places
     from borealis_py.app.loader import load_spec
@@ -32,11 +47,26 @@ def check(file: AppFile, json: Json = False) -> None:
     reports = check_app(spec, timing)
     check_places(spec.name, config.checkpoints)
     check_registries(spec, config)
+    if spec.functions or rows:
+        _try_functions(spec, rows or [])
     say_remarks(spec, timing)
     if json:
         print_json(_as_json(spec, reports, timing))
         return
     _print(spec, reports, timing)
+
+
+def _try_functions(spec: AppSpec, rows: list[str]) -> None:
+    """Raises QueryError, typer.BadParameter."""
+    from borealis_py.app.functions.check import check_functions, remarks
+    from borealis_py.app.functions.samples import samples
+
+    wrong = next((one for one in rows if "=" not in one), None)
+    if wrong is not None:
+        raise typer.BadParameter(f"{wrong!r}: write SOURCE=FILE", param_hint="--rows")
+    files = {source: Path(path) for source, _, path in (one.partition("=") for one in rows)}
+    for line in remarks(check_functions(spec, samples(spec, files))):
+        say(line, "yellow")
 
 
 def _as_json(spec: AppSpec, reports: list[NodeReport], timing: Timing) -> dict[str, object]:

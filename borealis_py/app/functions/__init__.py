@@ -1,0 +1,1 @@
+"""What `borealis check` finds out about the Python functions of an app: whether they give equal results."""
