@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import pickle
 from pathlib import Path
+from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from borealis_py import App
@@ -13,6 +16,7 @@ from borealis_py.node.checkpoint_storage import LocationError
 from borealis_py.node.code_storage import StoredCode
 from borealis_py.query.errors import FunctionDiffers
 from borealis_py.query.spec import AppSpec
+from reconcile.replay_context import node_context
 from tests.engine.applied.modules import imported
 
 TEXT = "def f(table):\n    return 'stored'\n"
@@ -45,6 +49,22 @@ def test_replicas_load_what_up_has_copied(tmp_path: Path, afar: bool) -> None:
     assert code.read(file) == TEXT.encode()
     code.store(spec)
     assert stored.read_text() == TEXT
+
+
+def test_a_redo_job_s_context_takes_the_place_along(tmp_path: Path) -> None:
+    """What a Spark worker gets: bytes, from which it compiles the node with the stored functions."""
+    spec = described_in(tmp_path)
+    code = StoredCode("shop", tmp_path / "data" / "shop")
+    code.store(spec)
+    (tmp_path / "kept_functions.py").unlink()
+    log: Any = None
+    packed = node_context(spec, "q", log, 1, "uid", code=code).pack()
+    assert packed == node_context(spec, "q", log, 1, "uid", code=StoredCode("shop", tmp_path / "data" / "shop")).pack()
+    kernel = pickle.loads(packed).make_kernel()
+    rows = pa.record_batch({"x": [1.0], "stime": [1]})
+    _, outputs = kernel.step(kernel.initial(), 0, 1, {0: (rows,)})
+    assert "it returned an object of type str instead of a pyarrow.Table" in outputs[0].rejects[0].reason
+    kernel.close()
 
 
 def test_a_place_that_cannot_be_written_is_said(tmp_path: Path) -> None:

@@ -65,7 +65,10 @@ def _try_functions(spec: AppSpec, rows: list[str]) -> None:
     if wrong is not None:
         raise typer.BadParameter(f"{wrong!r}: write SOURCE=FILE", param_hint="--rows")
     files = {source: Path(path) for source, _, path in (one.partition("=") for one in rows)}
-    for line in remarks(check_functions(spec, samples(spec, files))):
+    reports = check_functions(spec, samples(spec, files))
+    same = sum(not report.useless for report in reports)
+    say(f"functions: {same} of {len(reports)} gave equal results again, in parts, and in another process")
+    for line in remarks(reports):
         say(line, "yellow")
 
 

@@ -49,6 +49,7 @@ class CalledFunction:
         self.name = function.name
         self.schema = pa.schema([pa.field(name, kind) for name, kind in columns])
         self._call, self._style, self._row_max_bytes = call, style, row_max_bytes
+        self._file: str = getattr(getattr(call, "__code__", None), "co_filename", "")
 
     def __call__(self, rows: pa.RecordBatch) -> pa.RecordBatch:
         """What the function returns for these rows: the columns `schema`, of any number of rows.
@@ -71,7 +72,7 @@ class CalledFunction:
                 f"{self.name} needs more memory than there is, for {rows.num_rows} rows of one bucket or group"
             ) from exc
         except (Exception, SystemExit) as exc:  # a function that exits must not end its replica
-            raise RowError(f"{self.name}: {_reason(exc)}", False) from exc
+            raise RowError(f"{self.name}: {_reason(exc, self._file)}", False) from exc
 
     def _given(self, rows: pa.RecordBatch) -> Any:
         fresh = rows.take(pa.array(np.arange(rows.num_rows)))
@@ -138,10 +139,9 @@ def _kind(value: object) -> str:
     return "None" if value is None else f"an object of type {type(value).__qualname__}"
 
 
-def _reason(exc: BaseException) -> str:
+def _reason(exc: BaseException, file: str) -> str:
     """An exception as one line, with the last line of the function's own file on the way to it."""
-    frames = traceback.extract_tb(exc.__traceback__)[1:]
-    own = [frame for frame in frames if frame.filename == frames[0].filename]
+    own = [frame for frame in traceback.extract_tb(exc.__traceback__) if frame.filename == file]
     where = f" (line {own[-1].lineno})" if own else ""
     text = _ADDRESS.sub("0x...", " ".join(str(exc).split()))
     line = f"{type(exc).__name__}: {text}" if text else type(exc).__name__

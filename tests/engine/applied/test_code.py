@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ from borealis_py.engine.applied import described as described_module
 from borealis_py.engine.applied.code_in_place import CodeInPlace
 from borealis_py.engine.applied.described import described
 from borealis_py.engine.applied.loader import load
+from borealis_py.query.differences import of_functions
 from borealis_py.query.errors import FunctionDiffers
 from borealis_py.query.functions import code_files, function_of
 from borealis_py.query.plan import CodeFile, Function, Requirement
@@ -124,6 +126,9 @@ def test_every_byte_of_the_files_is_part_of_the_query_and_their_place_is_not(tmp
     assert same.query_hash("q") == first.query_hash("q")
     other = app_of(module(elsewhere, "hashed", "def f(table):\n    return table  # \n").f, elsewhere / "hashed.py")
     assert other.query_hash("q") != first.query_hash("q")
+    assert of_functions(first, same) == []
+    (line,) = of_functions(first, other)
+    assert re.fullmatch(r"function hashed.f: hashed.py is SHA-256 \w+... on the broker, SHA-256 \w+... in.*", line)
     op = first.query("q").plan[1]
     newer = tuple(one.model_copy(update={"version": "99"}) for one in first.functions[0].requirements)
     changed = first.with_functions(lambda function: function.model_copy(update={"requirements": newer}))
