@@ -90,5 +90,5 @@ class WindowApplyOperator(WindowedOperator):
                 return self.function.run(group)
             except RowError as exc:
                 key = dead_letter_values(rows.select(list(self.keys)), 0)
-                refuse_window(part, self.node, *times, key, str(exc))
+                refuse_window(part, self.node, times[0], times[1], key, str(exc))
                 return None

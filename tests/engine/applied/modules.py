@@ -31,6 +31,11 @@ def imported(file: Path) -> ModuleType:
     return module
 
 
+def scoring_module() -> ModuleType:
+    """`scoring.py` as module `scoring`, one and the same in all tests of a process."""
+    return sys.modules.get("scoring") or imported(SCORING)
+
+
 def app_with(
     build: Callable[[App, Stream, Stream], Stream],
     columns: Mapping[str, str] = COLUMNS,

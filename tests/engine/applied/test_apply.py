@@ -22,12 +22,12 @@ from borealis_py.query import Stream
 from borealis_py.types.arrow import JSON
 from sunion.errors import EngineOutOfMemory
 from tests.engine import worlds
-from tests.engine.applied.modules import SCORING, app_with, imported, kernel
+from tests.engine.applied.modules import app_with, imported, kernel, scoring_module
 from tests.engine.splits import LAST
 from tests.engine.worlds import TYPED_COLUMNS, Buckets, Row
 from tests.examples import examples
 
-scoring = imported(SCORING)
+scoring = scoring_module()
 GROUPED = {"s": "double", "t": "int64", "k2": "string"}
 QUERIES: dict[str, Callable[[App, Stream, Stream], Stream]] = {
     "rows": lambda app, a, b: (

@@ -20,9 +20,9 @@ from borealis_py.query.errors import FunctionDiffers
 from borealis_py.query.functions import code_files, function_of
 from borealis_py.query.plan import CodeFile, Function, Requirement
 from borealis_py.query.spec import AppSpec
-from tests.engine.applied.modules import SCORING, imported
+from tests.engine.applied.modules import SCORING, imported, scoring_module
 
-scoring = imported(SCORING)
+scoring = scoring_module()
 COLUMNS = {"y": "double"}
 
 
