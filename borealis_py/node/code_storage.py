@@ -26,7 +26,7 @@ DIRECTORY = "code"
 
 @dataclass(frozen=True, slots=True)
 class StoredCode:
-    """The files of one app. `directory`: the app's own. `uri`: where checkpoints are, for pyarrow.fs; empty: below
+    """The files of one `app`. `directory`: the app's own. `uri`: where checkpoints are, for pyarrow.fs; empty: below
     `directory`."""
 
     app: str

@@ -230,7 +230,7 @@ class FileLookupOp(Value):
 
 
 class CodeFile(Value):
-    """A file of Python code that functions of an app are in. `name`: of its module. `path`: where it lay when the app
+    """A file of code: functions of an app are in it. `name`: of its module. `path`: where it lay when the app
     was described. `sha256`: of its content, in hex; empty: it has not been read yet."""
 
     name: str

@@ -34,8 +34,8 @@ Samples = Mapping[tuple[str, int], Sequence[pa.RecordBatch]]
 
 @dataclass(frozen=True, slots=True)
 class FunctionReport:
-    """A function of a node that gave equal results. `label`: the node's. `rows`: how many it was called with, `refused`
-    of which became dead letters, the first one with `reason`; of groups, how many. `generated`: rows were made up."""
+    """A `function`, by name, that gave equal results. `label`: of its node. `rows`: how many rows or groups it was
+    asked for, `refused` of which became dead letters, the first one with `reason`. `generated`: rows were made up."""
 
     label: str
     function: str

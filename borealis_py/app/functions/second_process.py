@@ -30,7 +30,7 @@ _THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "ARROW
 @dataclass(frozen=True)
 class Asked:
     """What the process is to call: the function of `op`, over an operator with columns `schema`, on each of
-    `samples`."""
+    `samples`. `row_max_bytes`: the largest row of a result."""
 
     op: ApplyOp | WindowApplyOp
     schema: pa.Schema
