@@ -24,6 +24,7 @@ LINES_MAX = 400
 MODULES_MAX = 20
 STARTED = {
     "borealis_py.app.supervisor.__main__",
+    "borealis_py.bench.ingress.writing",
     "borealis_py.bench.load.first_test",
     "borealis_py.bench.load.ping",
     "borealis_py.bench.load.starting",
