@@ -66,7 +66,7 @@ def main() -> None:
         if app == "-":
             sent = _written(lambda n, _: plain(b'{"n":%d,"feed":"t0"}' % n), int(rate), stop, Path(out))
         else:
-            ours = stack.enter_context(publisher("s0", app=app, bootstrap=bootstrap)).start()
+            ours = stack.enter_context(publisher("s0", app=app, bootstrap=bootstrap))
 
             def both(n: int, at_us: int) -> None:
                 ours.send(events.row(n, at_us))
