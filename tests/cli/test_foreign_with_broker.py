@@ -18,6 +18,7 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic  # type: ignore[attr-defined]
 
 from borealis_py.app.exit_codes import REFUSED
+from borealis_py.app.sources.ended import ended_sources
 from borealis_py.app.state import read_app
 from borealis_py.kafka.log import KafkaLog
 from borealis_py.log import topics
@@ -164,6 +165,45 @@ def test_bad_records_cost_only_themselves_and_are_told(
     finally:
         said = borealis("down", "--app", "bad")
     assert said.err.count("ingress") == 2
+
+
+def test_what_is_set_of_a_source_is_obeyed_by_its_ingresses_told_and_final_where_it_is_end(
+    borealis: Borealis, here: Path, topic: Topic, bootstrap: str
+) -> None:
+    (here / "app.py").write_text(app_text("set", topic.name, "heartbeat=\"shop = 'ping'\""))
+    wait = ("--app", "set", "--timeout", "60s")
+    try:
+        assert borealis("up", "app.py", "--host", "process").code == 0
+        until(lambda: len(owned(borealis, "set")) == 2, "an ingress copies both partitions")
+        for arguments, told in (
+            (("skip", "ordres", "--partition", "0"), "did you mean 'orders'"),
+            (("skip", "orders", "--partition", "2"), "Partitions: 0, 1"),
+            (("skip", "orders", "--partition", "1"), "can be read, and nothing waits for it"),
+            (("expect", "orders", "1h"), "has expect 1h, but the query waits"),
+        ):
+            said = borealis("source", *arguments, *wait)
+            assert (said.code, told in said.err) == (1, True), said.err
+        said = borealis("source", "expect", "orders", "700ms", *wait)
+        assert (said.code, said.out.count("since")) == (0, 2), said.err
+        until(lambda: [i["missing"] for i in owned(borealis, "set")] == ["silent"] * 2, "silence is missing")
+        assert "an input that is silent for 700ms is missing" in borealis("status", "--app", "set").err
+        assert borealis("source", "skip", "orders", "--partition", "1", *wait).code == 0
+        until(lambda: [i["missing"] for i in owned(borealis, "set")] == ["silent", ""], "nothing waits for it")
+        found = json.loads(borealis("source", "skip", "orders", "--partition", "1", *wait, "--json").out)
+        assert (found["written"], [one["in_force"] for one in found["ingresses"]]) == (False, [True, True])
+        topic.send(row(), partition=0)
+        topic.send(row(), partition=1)
+        said = borealis("source", "end", "orders", *wait)
+        assert (said.code, "orders: has ended" in said.err) == (0, True), said.err
+        assert ended_sources(KafkaLog(bootstrap), read_app(KafkaLog(bootstrap), "set")) == dict.fromkeys(
+            ("orders.0", "orders.1"), True
+        )
+        until(lambda: [i["role"] for i in status(borealis, "set")["ingresses"]] == ["ended"] * 2, "both have ended")
+        assert "source orders has ended" in borealis("status", "--app", "set").err
+        said = borealis("up", "app.py", "--host", "process")
+        assert (said.code, "every source of app set has ended" in said.err) == (0, True), said.err
+    finally:
+        borealis("down", "--app", "set")
 
 
 def reasons(bootstrap: str, feed: Feed) -> list[str]:
