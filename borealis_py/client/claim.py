@@ -9,11 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from borealis_py.client.tail import FURTHER, TAIL_RECORDS, TailEntry, advanced, entry_of, fold_at_end
+from borealis_py.client.tail import FURTHER, TAIL_RECORDS, advanced, fold_at_end
 from borealis_py.client.target import StreamEnded, StreamFenced, StreamForgotten, StreamTaken, Target
 from borealis_py.log.base import NewRecord, Record
 from borealis_py.log.description import Life
 from borealis_py.log.records import BatchHeader, ClaimHeader, pack
+from borealis_py.log.source_tail import TailEntry, entry_of
 from sunion.model import FOREVER
 from sunion.source import SourceFold
 

@@ -1,9 +1,7 @@
 """The fold of a source at its log's end, from its last records alone (PROTOCOL 4.2, B5). Pure.
 
-A publisher's record carries its writer's whole fold (epoch, last position, boundary), and the offset (`read_to`) up to
-which the writer had read the log without finding a newer claim. If everything from `read_to` on is known, so is the
-owner at that record: there was no claim before it, and any later one is visible. Records of a zombie with a lower epoch
-do not count: either such a record names an offset before everything known, or the claim that fenced it is visible.
+A publisher's record carries its writer's whole fold (epoch, last position, boundary); which record's writer certainly
+owned the source then is decided in `borealis_py.log.source_tail`.
 
 An ingress's record also says how far it has copied its topic (`at`), so that its successor goes on exactly there (B48).
 """
@@ -14,19 +12,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from borealis_py.client.target import Target
-from borealis_py.log.base import Record
-from borealis_py.log.description import Life
-from borealis_py.log.records import (
-    BatchHeader,
-    ClaimHeader,
-    EnvelopeError,
-    SourceHeader,
-    checked_lateness,
-    tuple_seqs,
-    unpack_source,
-    unpack_stimes,
-)
-from sunion.model import FOREVER, Reject, RowOps, Rows, SourceRecord
+from borealis_py.log.records import BatchHeader
+from borealis_py.log.source_tail import TailEntry, first_certain
+from sunion.model import FOREVER, RowOps, Rows
 from sunion.source import SourceFold, fold
 
 TAIL_RECORDS = 50
@@ -64,41 +52,12 @@ _UNCOUNTED = _Uncounted()
 
 
 @dataclass(frozen=True, slots=True)
-class TailEntry:
-    """One record of a publisher: its `header` as written, and the form that the fold judges (`record`)."""
-
-    header: SourceHeader
-    record: SourceRecord
-
-
-@dataclass(frozen=True, slots=True)
 class SourceEnd:
     """Where a source's log stands: its `fold`, and the positions that the last record which counts has named (`at`, by
     partition of the topic that an ingress copies). `at` None: no record that counts is known."""
 
     fold: SourceFold
     at: Mapping[int, int] | None = None
-
-
-def entry_of(record: Record, life: Life) -> TailEntry | None:
-    """Decode a publisher's record; None: another life's, or not a publisher's (a dead letter to readers) (A2)."""
-    try:
-        header, _ = unpack_source(record.value)
-        if not life.owns(record, header.app_uid) or header.epoch < 0:
-            return None
-        if isinstance(header, ClaimHeader):
-            lateness_us = checked_lateness(header)
-            return TailEntry(
-                header, SourceRecord(record.offset, header.epoch, header.uid, claim=True, lateness_us=lateness_us)
-            )
-        stimes, seqs = unpack_stimes(header.stimes), tuple_seqs(header)
-    except EnvelopeError:
-        return None
-    rejects = tuple(Reject("", record.offset, "", seq=r.seq) for r in header.rejects)
-    of = SourceRecord(
-        record.offset, header.epoch, header.uid, False, seqs, stimes, boundary=header.boundary, rejects=rejects
-    )
-    return TailEntry(header, of)
 
 
 def advanced(state: SourceFold, entry: TailEntry, target: Target) -> SourceFold:
@@ -126,7 +85,7 @@ def source_end(entries: Sequence[TailEntry], begin: int, target: Target) -> Sour
     if begin == 0:
         end, rest = SourceEnd(SourceFold(target.buckets.start(target.origin))), entries
     else:
-        at = _certain(entries, begin)
+        at = first_certain(entries, begin)
         if at is None:
             return None
         header = entries[at].header
@@ -144,19 +103,3 @@ def fold_at_end(entries: Sequence[TailEntry], begin: int, target: Target) -> Sou
     """The fold of `source_end`."""
     end = source_end(entries, begin, target)
     return None if end is None else end.fold
-
-
-def _certain(entries: Sequence[TailEntry], begin: int) -> int | None:
-    """The first batch whose writer is known to have owned the stream when writing it."""
-    claims: list[SourceRecord] = []
-    for at, entry in enumerate(entries):
-        header = entry.header
-        if isinstance(header, ClaimHeader):
-            claims.append(entry.record)
-        elif (
-            header.boundary is not None
-            and header.read_to >= begin
-            and all(claim.epoch <= header.epoch for claim in claims if claim.offset >= header.read_to)
-        ):
-            return at
-    return None

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from borealis_py.client.tail import FURTHER, TAIL_RECORDS, SourceEnd, TailEntry, end_after, entry_of, source_end
+from borealis_py.client.tail import FURTHER, TAIL_RECORDS, SourceEnd, end_after, source_end
 from borealis_py.client.target import StreamForgotten, Target
 from borealis_py.log.base import NewRecord, Record
 from borealis_py.log.description import Life
 from borealis_py.log.records import ClaimHeader, pack
+from borealis_py.log.source_tail import TailEntry, entry_of
 
 
 class Ownership:

@@ -7,11 +7,12 @@ import random
 import pytest
 
 from borealis_py.client.claim import Claim
-from borealis_py.client.tail import TAIL_RECORDS, SourceEnd, TailEntry, advanced, entry_of, fold_at_end, source_end
+from borealis_py.client.tail import TAIL_RECORDS, SourceEnd, advanced, fold_at_end, source_end
 from borealis_py.client.target import StreamFenced, StreamTaken, Target
 from borealis_py.log.base import Record
 from borealis_py.log.description import Life
 from borealis_py.log.records import BatchHeader, ClaimHeader, pack, pack_stimes
+from borealis_py.log.source_tail import TailEntry, entry_of, resumable
 from borealis_py.simulation.log.network import CutDirection, cut_of
 from sunion.model import FOREVER
 from sunion.source import SourceFold
@@ -95,6 +96,9 @@ def test_the_tail_says_what_the_whole_log_says_or_nothing(seed: int) -> None:
             state.last_seq,
         )
     assert sum(fold is not None for fold in told) > 1
+    last = max(begin for begin, fold in enumerate(told) if fold is not None)
+    for begin, fold in enumerate(told):
+        assert resumable(log[begin:], begin) == (None if fold is None else last)
 
 
 def test_a_start_reads_the_end_of_a_long_log_and_not_all_of_it() -> None:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from borealis_py.client.tail import TailEntry, entry_of, fold_at_end
+from borealis_py.client.tail import fold_at_end
 from borealis_py.log import topics
 from borealis_py.log.base import Feed
 from borealis_py.log.description import Life
+from borealis_py.log.source_tail import TailEntry, entry_of
 from borealis_py.simulation.cluster.builder import APP
 from borealis_py.simulation.cluster.machines import ReplicaMachine, SourceMachine
 from borealis_py.simulation.cluster.storage import File

@@ -10,9 +10,9 @@ from unittest import mock
 from borealis_py.client import tail
 from borealis_py.client.claim import Claim
 from borealis_py.client.session import PublisherSession
-from borealis_py.client.tail import TailEntry
 from borealis_py.client.writer import SourceWriter
 from borealis_py.log.records import BatchHeader
+from borealis_py.log.source_tail import TailEntry
 from borealis_py.simulation.cluster.builder import Builder
 from borealis_py.simulation.runner.scenario import SECOND, Fault, Scenario, SimulatedNode
 from tests.simulation.planted.bug import Bug
@@ -81,7 +81,7 @@ def _any_record_is_certain() -> Any:
         batches = (i for i, e in enumerate(entries) if isinstance(e.header, BatchHeader))
         return next((i for i in batches if entries[i].record.boundary is not None), None)
 
-    return mock.patch.object(tail, "_certain", first)
+    return mock.patch.object(tail, "first_certain", first)
 
 
 def _claims_count_on() -> Any:
