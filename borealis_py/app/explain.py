@@ -187,4 +187,5 @@ def _held(spec: AppSpec) -> dict[str, str]:
         topics.settings(app): "description, thresholds, policies",
         topics.status(app): "statuses, kept for an hour",
         topics.deadletter(app): "dead letters, with the reason",
+        topics.acks(app): "what replicas may still read",
     }

@@ -5,12 +5,13 @@ The topic is compacted: the last record under a replica's key counts."""
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 
 import msgspec
 import structlog
 
 from borealis_py.log import topics
-from borealis_py.log.base import Feed, NewRecord, Record
+from borealis_py.log.base import Feed, Lookup, NewRecord, Record
 from borealis_py.log.description import Life
 from borealis_py.log.messages import Number, beat_key, decode, encode
 from borealis_py.protocol.trimming import Need, ReplicaName
@@ -27,7 +28,8 @@ class Acknowledgement(msgspec.Struct, frozen=True):
 
     `version`: of this record. `app_uid`: the app's life. `inc`, `uid`: the incarnation that says it. `number`: counts
     its acknowledgements, from 1. `bucket`: from which it reads streams and writes its own topic. `offsets`: from which
-    it reads each source, by name. `place`: where its checkpoints lie; empty: no other replica can read them."""
+    it reads each source, by name. `published`: the first bucket that is not published, by the progress that it has
+    read; null: it has read none. `place`: where its checkpoints lie; empty: no other replica can read them."""
 
     app_uid: str
     inc: Number
@@ -35,6 +37,7 @@ class Acknowledgement(msgspec.Struct, frozen=True):
     number: Number
     bucket: Number
     offsets: dict[str, Number]
+    published: Number | None = None
     place: str = ""
     version: int = VERSION
 
@@ -47,7 +50,7 @@ class _Head(msgspec.Struct, frozen=True):
 def ack_record(app: str, app_uid: str, name: ReplicaName, need: Need) -> NewRecord:
     """The record by which a replica says what it needs."""
     offsets: dict[str, int] = dict(need.offsets)
-    said = Acknowledgement(app_uid, need.inc, need.uid, need.number, need.bucket, offsets, need.place)
+    said = Acknowledgement(app_uid, need.inc, need.uid, need.number, need.bucket, offsets, need.published, need.place)
     return NewRecord(Feed(topics.acks(app)), encode(said), beat_key(name.node, name.index))
 
 
@@ -75,5 +78,22 @@ def read_ack(record: Record, life: Life) -> tuple[ReplicaName, Need | str] | Non
         number=said.number,
         bucket=Bucket(said.bucket),
         offsets={source: Offset(at) for source, at in said.offsets.items()},
+        published=None if said.published is None else Bucket(said.published),
         place=said.place,
     )
+
+
+def read_acks(lookup: Lookup, app: str, life: Life) -> Iterator[tuple[ReplicaName, Need | str]]:
+    """What `read_ack` returns for all acknowledgements in the log, in order. Raises LogError."""
+    feed = Feed(topics.acks(app))
+    for record in lookup.read(feed, *lookup.bounds(feed)):
+        said = read_ack(record, life)
+        if said is not None:
+            yield said
+
+
+def published_by(lookup: Lookup, app: str, life: Life, node: str) -> Bucket | None:
+    """The first bucket of `node` that is not published, as any of its replicas has acknowledged (R10); None: none has.
+    No replica has deleted more of its topic. Raises LogError."""
+    said = [need for name, need in read_acks(lookup, app, life) if name.node == node and isinstance(need, Need)]
+    return max((need.published for need in said if need.published is not None), default=None)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from borealis_py.log import topics
+from borealis_py.log.acks import published_by
 from borealis_py.log.base import Feed, Lookup, Record
 from borealis_py.log.corrected import letter_bucket, read_progress, row_id
 from borealis_py.log.description import Life
@@ -37,7 +38,8 @@ class Published:
 
         The last credible progress record determines it. If there is none, because other bytes have displaced it from
         the compacted topic, the published records do: the rows and dead letters of a bucket are committed together, and
-        in bucket order.
+        in bucket order. What replicas have acknowledged as published counts, too: behind the last row lie buckets
+        without output, and replicas' topics need not hold them any more (R16).
 
         Args:
             closed: first bucket that the inputs leave open; progress above it is not credible. None: any is.
@@ -49,18 +51,26 @@ class Published:
         said = self.said(lookup)
         if said is not None and (closed is None or said <= closed):
             return said
-        rows = self._last(lookup, topics.corrected(self.app, self.node), _row_bucket) if self.corrected else None
-        letters = self._last(lookup, Feed(topics.deadletter(self.app)), self._letter_bucket, needed=rows is None)
-        return max((bucket + 1 for bucket in (rows, letters) if bucket is not None), default=None)
+        floor = self.floor(lookup)
+        floor = None if floor is None or (closed is not None and floor > closed) else floor
+        feed, rows = topics.corrected(self.app, self.node), None
+        if self.corrected:
+            rows = self._last(lookup, feed, _row_bucket, needed=floor is None)
+        needed = rows is None and floor is None
+        letters = self._last(lookup, Feed(topics.deadletter(self.app)), self._letter_bucket, needed)
+        told = (bucket + 1 for bucket in (rows, letters) if bucket is not None)
+        return max((*told, *(() if floor is None else (floor,))), default=None)
+
+    def floor(self, lookup: Lookup) -> int | None:
+        """The bucket below which replicas have acknowledged all as published; None: none has. Raises LogError."""
+        return published_by(lookup, self.app, self.life, self.node)
 
     def said(self, lookup: Lookup) -> int | None:
         """The bucket of the last valid progress record; None: there is none. Raises LogError."""
         feed = Feed(topics.progress(self.app, self.node))
         return last(lookup, feed, lambda record: read_progress(record, self.life, self.origin))
 
-    def _last(
-        self, lookup: Lookup, feed: Feed, says: Callable[[Record], int | None], needed: bool = True
-    ) -> int | None:
+    def _last(self, lookup: Lookup, feed: Feed, says: Callable[[Record], int | None], needed: bool) -> int | None:
         found = last(lookup, feed, says)
         if found is None and needed and lookup.bounds(feed)[0] > 0:
             raise ProgressLost(

@@ -130,6 +130,7 @@ def of_app(
         specs.append(TopicSpec(progress(app, node), config=COMPACTED))
     specs.append(TopicSpec(control(app), partitions=max(1, len(nodes) + len(queries)), config=SHORT))
     specs.append(TopicSpec(settings(app), config=COMPACTED))
+    specs.append(TopicSpec(acks(app), config=COMPACTED))
     specs.append(TopicSpec(status(app), config=SHORT))
     specs.append(
         TopicSpec(deadletter(app), config=(("retention.ms", "-1"), ("max.message.bytes", str(RECORD_BYTES_MAX))))

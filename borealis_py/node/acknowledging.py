@@ -30,12 +30,15 @@ class Acknowledging:
         self._said: tuple[KeptCheckpoint, ...] | None = None
         self._said_us = MonotonicUs(0)
 
-    def due(self, now: MonotonicUs, kept: tuple[KeptCheckpoint, ...] | None) -> NewRecord | None:
+    def due(
+        self, now: MonotonicUs, kept: tuple[KeptCheckpoint, ...] | None, published: Bucket | None
+    ) -> NewRecord | None:
         """The acknowledgement to append in this turn; None: none.
 
         Args:
             kept: all checkpoints that a start may use. None: not known; then what the incarnation before said stands,
                 which is not more.
+            published: the first bucket that is not published, by the progress that was read; None: none was.
         """
         if kept is None or (kept == self._said and now - self._said_us < REPEAT_US):
             return None
@@ -51,6 +54,7 @@ class Acknowledging:
             number=self._number,
             bucket=oldest.bucket,
             offsets=dict(zip(self._sources, oldest.offsets, strict=True)),
+            published=published,
             place=self._place,
         )
         return ack_record(self._spec.app, self._spec.app_uid, ReplicaName(self._spec.node, me.replica), need)

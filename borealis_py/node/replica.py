@@ -330,7 +330,9 @@ class Replica:
         return WriterLost(event.attempt, isinstance(event, Fenced) or self._resuming.doubts)
 
     def _acknowledge(self, now: MonotonicUs) -> None:
-        record = None if self._acknowledging is None else self._acknowledging.due(now, self._store.kept)
+        if self._acknowledging is None:
+            return
+        record = self._acknowledging.due(now, self._store.kept, self.manager.publishing.read)
         if record is not None:
             self._appender.append(record)
 

@@ -34,7 +34,7 @@ class Inputs(Protocol):
 
 @dataclass(slots=True)
 class _Doubt:
-    """Progress beyond what the inputs close.
+    """Progress beyond what the inputs close, or an acknowledged one (`Published.floor`).
 
     Attributes:
         said: the progress. ends: where the inputs ended when it was read.
@@ -57,20 +57,18 @@ class Resuming:
         self.ended: Exception | None = None
         self._spec = spec
         self._closed = closed
-        self._doubt: _Doubt | None = None
+        self._doubts: tuple[_Doubt, ...] = ()
 
     @property
     def doubts(self) -> bool:
         """Whether inputs must be read on to judge the progress; a replica that has read more may publish meanwhile."""
-        doubt = self._doubt
-        return doubt is not None and not doubt.settled and doubt.said > self._closed
+        return any(not doubt.settled and doubt.said > self._closed for doubt in self._doubts)
 
     def turned(self, closed: int, inputs: Inputs) -> None:
         """A turn is over: the inputs close the buckets below `closed`, as far as they have been read."""
         self._closed = closed
-        doubt = self._doubt
-        if doubt is not None and not doubt.settled:
-            doubt.settled = inputs.has_read(doubt.ends)
+        for doubt in self._doubts:
+            doubt.settled = doubt.settled or inputs.has_read(doubt.ends)
 
     def __call__(self, lookup: Lookup) -> int | None:
         """The first bucket that is not published; None: nothing was ever published.
@@ -101,9 +99,12 @@ class Resuming:
         said = published.said(lookup)
         if said is not None and said <= self._closed:
             return said
-        if said is not None and not self._is_garbage(said, lookup):
-            query, closed = self._spec.node, self._closed
-            raise LogError(f"{query}: progress is at bucket {said}, the inputs close only up to {closed}")
+        told = [bucket for bucket in (said, published.floor(lookup)) if bucket is not None]
+        self._doubts = tuple(doubt for doubt in self._doubts if doubt.said in told)
+        for ahead in told:
+            if ahead > self._closed and not self._is_garbage(ahead, lookup):
+                query, closed = self._spec.node, self._closed
+                raise LogError(f"{query}: progress is at bucket {ahead}, the inputs close only up to {closed}")
         return published.upto(lookup, self._closed)
 
     def _published(self) -> Published:
@@ -120,10 +121,10 @@ class Resuming:
             raise LogError(str(exc)) from exc
 
     def _is_garbage(self, said: int, lookup: Lookup) -> bool:
-        doubt = self._doubt
-        if doubt is None or doubt.said != said:
+        doubt = next((doubt for doubt in self._doubts if doubt.said == said), None)
+        if doubt is None:
             feeds = [feed for i in range(len(self._spec.inputs)) for feed in self._spec.feeds(i)]
-            self._doubt = _Doubt(said, {feed: lookup.bounds(feed)[1] for feed in feeds})
+            self._doubts += (_Doubt(said, {feed: lookup.bounds(feed)[1] for feed in feeds}),)
             log.info(
                 "progress is ahead of the inputs: reading the inputs further before publishing",
                 node=self._spec.node,

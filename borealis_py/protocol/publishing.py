@@ -107,12 +107,14 @@ class Publishing:
     Attributes:
         phase: of its writer.
         progress: the first bucket that is not in the corrected stream, as far as known; None: no record was read.
+        read: the same by the progress records that were read and believed alone: every later writer finds these.
         disagreement: compares replicas; while it has found a difference, nothing is published (R15).
     """
 
     def __init__(self, replica: int, timing: Timing, origin: Bucket) -> None:
         self.phase = Phase.IDLE
         self.progress: Bucket | None = None
+        self.read: Bucket | None = None
         self.disagreement = DisagreementWatch(replica)
         self._origin = origin
         self._replica = replica
@@ -180,11 +182,15 @@ class Publishing:
                 self._stood_since = standing.now  # another replica writes: no reason to take over
             else:
                 self._unbelieved = None
-                self._advance(value, standing.now)
+                self._believe(value, standing.now)
         idle = self.phase is Phase.IDLE  # else this replica reads progress itself, after fencing
         if idle and self._unbelieved is not None and self._unbelieved <= standing.closed:
-            self._advance(self._unbelieved, standing.now)
+            self._believe(self._unbelieved, standing.now)
             self._unbelieved = None
+
+    def _believe(self, value: Bucket, now: MonotonicUs) -> None:
+        self.read = value if self.read is None else max(self.read, value)
+        self._advance(value, now)
 
     def _advance(self, value: Bucket, now: MonotonicUs) -> None:
         if self.progress is None or value > self.progress:

@@ -10,7 +10,7 @@ from borealis_py.types.spelling import WORDS, UnknownType, described, parse_type
 
 STIME = "stime"
 WINDOW_START, WINDOW_END = "window_start", "window_end"
-RESERVED_STREAMS = ("control", "settings", "status", "deadletter")
+RESERVED_STREAMS = ("control", "settings", "status", "deadletter", "acks")
 
 _STREAM = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,99}")
 _COLUMN = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,99}")

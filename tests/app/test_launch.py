@@ -140,7 +140,7 @@ def test_a_chain_has_topics_and_control_partitions_for_its_nodes(log: KafkaLog, 
     found = {t.removeprefix(f"{name}.") for t in log.admin().topics() if t.startswith(f"{name}.")}
     assert found == {
         "src", "other", "cut.r0", "cut.r1", "cut.progress", "q", "q.r0", "q.progress", "p", "p.r0", "p.progress",
-        "control", "settings", "status", "deadletter",
+        "control", "settings", "status", "deadletter", "acks",
     }  # fmt: skip
     with closing(log.lookup()) as lookup:
         assert [lookup.bounds(Feed(topics.control(name), partition)) for partition in range(3)] == [(0, 0)] * 3

@@ -30,7 +30,7 @@ class World:
         self._scheduler = Scheduler(BUCKETS.start(FIRST))
         self.log = MemoryLog(self._scheduler, 0)
         self.client = self.log.client("subscriber")
-        self.make(ROWS.topic, "app.q.progress", "app.settings", "app.deadletter")
+        self.make(ROWS.topic, "app.q.progress", "app.settings", "app.deadletter", "app.acks")
         self.describe("a1")
 
     def make(self, *names: str) -> None:

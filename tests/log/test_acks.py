@@ -13,10 +13,12 @@ from borealis_py.log.description import Life
 from borealis_py.protocol.trimming import Need, ReplicaName
 
 NAME = ReplicaName("clean.1", 2)
-NEED = Need(inc=3, uid="u", number=4, bucket=17_000, offsets={"web": 5, "till.0": 0}, place="m1:/data")
+NEED = Need(
+    inc=3, uid="u", number=4, bucket=17_000, offsets={"web": 5, "till.0": 0}, published=16_990, place="m1:/data"
+)
 GOLDEN = (
     b'{"app_uid":"a1","inc":3,"uid":"u","number":4,"bucket":17000,"offsets":{"web":5,"till.0":0},'
-    b'"place":"m1:/data","version":1}'
+    b'"published":16990,"place":"m1:/data","version":1}'
 )
 
 
@@ -60,6 +62,7 @@ def test_a_key_of_no_replica_has_no_effect(key: bytes | None) -> None:
         changed(number="1"),
         changed(offsets={"web": -1}),
         changed(offsets=None),
+        changed(published=-1),
     ],
 )
 def test_garbage_under_a_replica_s_key_puts_what_it_needs_in_doubt(value: bytes | None) -> None:

@@ -31,7 +31,7 @@ class World:
     def __init__(self) -> None:
         self.log = MemoryLog(Scheduler(1_700_000_000_000_000), 0)
         self.client = self.log.client("a")
-        self.client.admin().create([TopicSpec(feed.topic) for feed in ALL])
+        self.client.admin().create([TopicSpec(feed.topic) for feed in (*ALL, Feed(topics.acks(APP)))])
         self.loses: Collection[Feed] = ()
         self.log.broker.losing.append(lambda parts: [p for p in parts if p.feed in self.loses])
 

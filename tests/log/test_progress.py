@@ -8,10 +8,12 @@ import msgspec
 import pytest
 
 from borealis_py.log import topics
+from borealis_py.log.acks import ack_record
 from borealis_py.log.base import Feed, LogError, NewRecord, TopicSpec
 from borealis_py.log.corrected import Progress, dead_letter, progress_record, transaction
 from borealis_py.log.description import Life
 from borealis_py.log.progress import ProgressLost, Published
+from borealis_py.protocol.trimming import Need, ReplicaName
 from borealis_py.simulation.cluster.clock import Scheduler
 from borealis_py.simulation.log.client import MemoryLog
 from sunion.bucket import Buckets
@@ -21,6 +23,7 @@ from tests.reconcile.list_world import ListKernel
 BUCKETS = Buckets(1_000)
 APP, NODE, ORIGIN = "shop", "sums", 10
 PROGRESS, ROWS, LETTERS = Feed(topics.progress(APP, NODE)), topics.corrected(APP, NODE), Feed(topics.deadletter(APP))
+ACKS = Feed(topics.acks(APP))
 
 
 class World:
@@ -29,7 +32,7 @@ class World:
     def __init__(self) -> None:
         self.log = MemoryLog(Scheduler(1_700_000_000_000_000), 0)
         admin = self.log.client("a").admin()
-        admin.create([TopicSpec(feed.topic) for feed in (PROGRESS, ROWS, LETTERS)])
+        admin.create([TopicSpec(feed.topic) for feed in (PROGRESS, ROWS, LETTERS, ACKS)])
 
     def publish(
         self, upto: int, rows: tuple[int, ...] = (), letters: tuple[int, ...] = (), app_uid: str = "a1"
@@ -45,6 +48,11 @@ class World:
 
     def put(self, feed: Feed, value: bytes | None, key: bytes | None = b"0") -> None:
         self.log.broker.append(NewRecord(feed, value, key))
+
+    def acknowledge(self, published: int | None, replica: int = 0, node: str = NODE, app_uid: str = "a1") -> None:
+        """A replica says how far the node is published, as it has read."""
+        need = Need(inc=1, uid="u", number=1, bucket=ORIGIN, offsets={}, published=published)
+        self.log.broker.append(ack_record(APP, app_uid, ReplicaName(node, replica), need))
 
     def compacted(self) -> None:
         """Compaction has left only the last record of the progress topic."""
@@ -103,6 +111,35 @@ def test_where_it_was_displaced_the_last_row_and_the_last_dead_letter_tell(
     world.put(PROGRESS, value)
     world.compacted()
     assert world.upto() == upto
+
+
+def test_where_it_was_displaced_what_replicas_have_acknowledged_tells_of_empty_buckets() -> None:
+    """Behind the last row nothing had output, and replicas' topics may be deleted up to there."""
+    world = World()
+    world.publish(18, rows=(12,))
+    world.acknowledge(16)
+    world.acknowledge(18, replica=1)
+    world.acknowledge(17)
+    world.acknowledge(None)
+    world.acknowledge(40, node="other")
+    world.acknowledge(40, app_uid="b2")
+    world.put(ACKS, b"garbage", b"sums/1")
+    assert world.upto() == 18, "the progress"
+    world.put(PROGRESS, b"garbage")
+    world.compacted()
+    assert world.upto() == world.upto(closed=18) == 18
+    assert world.upto(closed=17) == 13, "not believed"
+    world.log.delete_before(ROWS, 1)
+    assert world.upto() == 18, "it tells although the rows are gone"
+
+
+def test_a_row_behind_what_was_acknowledged_tells_more() -> None:
+    world = World()
+    world.publish(18, rows=(15,))
+    world.acknowledge(14)
+    world.put(PROGRESS, b"garbage")
+    world.compacted()
+    assert world.upto() == 16
 
 
 def test_a_node_without_a_corrected_stream_goes_by_its_dead_letters_and_nobody_elses() -> None:

@@ -23,7 +23,7 @@ def test_every_topic_of_an_app_and_how_long_it_is_kept() -> None:
     assert parts == {
         "app.s": 2, "app.q": 1, "app.n.0.r0": 3, "app.n.0.progress": 1, "app.n.1.r0": 3, "app.n.1.progress": 1,
         "app.q.r0": 1, "app.q.r1": 1, "app.q.progress": 1, "app.control": 3, "app.settings": 1, "app.status": 1,
-        "app.deadletter": 1,
+        "app.deadletter": 1, "app.acks": 1,
     }  # fmt: skip
     config = {s.name: dict(s.config) for s in specs}
     for kept in ("app.s", "app.q", "app.q.r0", "app.deadletter"):

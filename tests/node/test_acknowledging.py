@@ -59,8 +59,8 @@ class Driven:
     def __init__(self, **spec: Any) -> None:
         self.it = Acknowledging(replace(SPEC, **spec), Identity(1, 4, "u", "a1"), EVERY_US)
 
-    def due(self, now: int, found: tuple[KeptCheckpoint, ...] | None) -> Need | None:
-        return said(self.it.due(now, found))
+    def due(self, now: int, found: tuple[KeptCheckpoint, ...] | None, published: int | None = None) -> Need | None:
+        return said(self.it.due(now, found, published))
 
 
 def test_it_says_what_a_start_from_the_oldest_reads_of_each_source() -> None:
@@ -73,6 +73,12 @@ def test_with_too_few_checkpoints_it_may_start_from_the_origin() -> None:
     need = Driven().due(0, kept(60, 62))
     assert need is not None
     assert (need.bucket, need.offsets) == (50, {"s": 0, "z": 0})
+
+
+def test_it_says_how_far_the_node_is_published() -> None:
+    need = Driven().due(0, kept(60, 62, 64), published=61)
+    assert need is not None
+    assert need.published == 61
 
 
 def test_a_shared_place_is_named_by_its_address() -> None:

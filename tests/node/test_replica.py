@@ -445,7 +445,6 @@ def test_at_its_end_it_does_not_wait_for_the_log_for_long(world: World, monkeypa
 
 def test_it_says_what_it_may_still_read_where_it_is_told_to(world: World) -> None:
     acks = Feed(topics.acks("app"))
-    world.log.client("admin").admin().create([TopicSpec(acks.topic)])
     world.spec = replace(world.spec, inputs=(Input.source("s"),), ack_us=10_000_000)
     replica = world.start()
     world.run(replica, 9.0)
@@ -457,12 +456,13 @@ def test_it_says_what_it_may_still_read_where_it_is_told_to(world: World) -> Non
     assert isinstance(need, Need)
     checkpoints = sorted(int(name.removesuffix(SUFFIX)) for name in world.spec.checkpoints.names())
     assert FIRST < need.bucket <= checkpoints[0], "what a start from the oldest reads"
+    assert need.published is not None
+    assert FIRST < need.published <= replica.manager.f_s
     assert 0 < need.offsets["s"] <= world.log.broker.partition(SOURCE).stable_end
 
 
 def test_by_default_it_says_nothing_of_it(world: World) -> None:
     acks = Feed(topics.acks("app"))
-    world.log.client("admin").admin().create([TopicSpec(acks.topic)])
     world.spec = replace(world.spec, inputs=(Input.source("s"),))
     world.run(world.start(), 9.0)
     assert world.store.kept is not None

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from borealis_py.log import topics
+from borealis_py.log.acks import ack_record
 from borealis_py.log.base import Feed, LogError, NewRecord, TopicSpec
 from borealis_py.log.corrected import Progress, progress_record, transaction
 from borealis_py.log.description import OtherLife
@@ -15,6 +16,7 @@ from borealis_py.log.messages import Description, encode
 from borealis_py.node.resuming import Resuming
 from borealis_py.node.spec import ReplicaSpec
 from borealis_py.protocol.settings import Timing
+from borealis_py.protocol.trimming import Need, ReplicaName
 from borealis_py.simulation.cluster.clock import Scheduler
 from borealis_py.simulation.log.client import MemoryLog
 from borealis_py.simulation.log.reader import MemoryLookup
@@ -33,7 +35,7 @@ class World:
 
     def __init__(self, closed: int) -> None:
         self.log = MemoryLog(Scheduler(1_700_000_000_000_000), 0)
-        names = ("app.s", "app.up.r0", PROGRESS.topic, "app.q", "app.deadletter", "app.settings")
+        names = ("app.s", "app.up.r0", PROGRESS.topic, "app.q", "app.deadletter", "app.settings", "app.acks")
         self.log.client("admin").admin().create([TopicSpec(name) for name in names])
         self.describe("a1")
         spec = ReplicaSpec(
@@ -126,6 +128,36 @@ def test_another_record_is_another_doubt() -> None:
     with pytest.raises(LogError, match="bucket 19"):
         world.resuming(world.lookup)
     assert world.resuming.doubts
+
+
+def test_what_was_acknowledged_as_published_is_waited_for_like_progress() -> None:
+    """Garbage has displaced the progress, and this replica has read less than the writer before."""
+    world = World(closed=17)
+    world.publish(20, rows=(12,))
+    need = Need(inc=1, uid="u", number=1, bucket=ORIGIN, offsets={}, published=20)
+    world.log.broker.append(ack_record("app", "a1", ReplicaName("q", 0), need))
+    world.log.broker.append(NewRecord(PROGRESS, b"garbage", b"0"))
+    world.log.delete_before(PROGRESS, 1)
+    with pytest.raises(LogError, match="bucket 20"):
+        world.resuming(world.lookup)
+    assert world.resuming.doubts
+    world.has = True
+    world.turned(20)
+    assert world.resuming(world.lookup) == 20
+
+
+def test_two_that_no_input_closes_are_both_found_out() -> None:
+    world = World(closed=17)
+    world.publish(14, rows=(12,))
+    need = Need(inc=1, uid="u", number=1, bucket=ORIGIN, offsets={}, published=80)
+    world.log.broker.append(ack_record("app", "a1", ReplicaName("q", 0), need))
+    world.log.broker.append(progress_record("app", "q", Progress("a1", 99, 0, 1)))
+    world.has = True
+    for ahead in (99, 80):
+        with pytest.raises(LogError, match=f"bucket {ahead}"):
+            world.resuming(world.lookup)
+        world.turned(18)
+    assert world.resuming(world.lookup) == 13
 
 
 def test_a_life_that_is_over_ends_the_replica() -> None:

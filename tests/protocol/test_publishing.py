@@ -67,6 +67,20 @@ def test_the_lowest_live_replica_takes_over_at_once_while_nobody_has_published()
     assert driven.turn(2) == [Publish(1, 0, 4, {2: ROW})]
 
 
+def test_what_only_this_process_was_told_to_be_committed_does_not_count_as_read() -> None:
+    """The broker may have lost the ends of that transaction: another writer would not find it."""
+    driven = Driven(replica=0)
+    driven.turn(0)
+    driven.turn(1, writer=(WriterReady(1, None),))
+    driven.say(2, end=4)
+    driven.turn(2)
+    driven.turn(3, writer=(WriterCommitted(1, None),))
+    assert (driven.publishing.progress, driven.publishing.read) == (4, None)
+    driven.turn(4, progress=(4,))
+    driven.turn(5, progress=(3,))
+    assert driven.publishing.read == 4
+
+
 def test_the_others_wait_their_patience_from_when_they_are_ahead() -> None:
     driven = Driven()
     driven.turn(0)

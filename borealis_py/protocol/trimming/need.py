@@ -29,6 +29,7 @@ class Need:
             of other nodes, writes its own topic, and takes over peers' results (R14).
         offsets: for each source that it reads, by name, the first offset that it reads. A source that is absent may
             be needed whole.
+        published: the first bucket that is not published, by the progress that it has read. None: it has read none.
         place: where its checkpoints lie. Replicas with the same place can read each other's. Empty: nobody else can.
     """
 
@@ -37,6 +38,7 @@ class Need:
     number: int
     bucket: Bucket
     offsets: Mapping[str, Offset]
+    published: Bucket | None = None
     place: str = ""
 
 
