@@ -8,13 +8,14 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import msgspec
 import structlog
 
 from borealis_py.log import topics
-from borealis_py.log.base import Feed, Log, LogError, Lookup, Reader, Record, Wake
+from borealis_py.log.base import Feed, Log, LogError, Lookup, OffsetGone, Reader, Record, Wake
 from borealis_py.log.clock import Clock
 from borealis_py.log.codec import RowCodec
 from borealis_py.log.corrected import read_progress, row_id
@@ -23,12 +24,13 @@ from borealis_py.log.ends import LOOK_US, EndsWatch
 from borealis_py.log.messages import Threshold, decode
 from borealis_py.log.progress import Published
 from borealis_py.log.records import unpack_stream
-from borealis_py.log.stream import StreamDecoder, decoded, readable
+from borealis_py.log.stream import StreamDecoder, decoded, deleted, first_kept, readable
 from borealis_py.protocol.delay import ALWAYS
 from borealis_py.protocol.settings import SettingsError
 from borealis_py.protocol.stream_view import StreamView
 from borealis_py.query.names import base_name
 from sunion.bucket import Buckets
+from sunion.errors import RetentionLost
 from sunion.model import Kind, StreamRecord
 from sunion.units import Bucket
 from sunion.view import Change
@@ -92,7 +94,7 @@ class LiveSubscription:
 
     Args:
         query: its name; of a partitioned query, one of its partitions.
-        start: first bucket to show. wait_us: D = X - slack (R5).
+        start: first bucket to show; where it is no longer kept, the first that is (R16). wait_us: D = X - slack (R5).
         wait_of: computes D of a threshold X. With it, wait_us applies only until a setting changes it, and changes take
             effect when read, as at replicas (B19). A setting for which it raises SettingsError is ignored.
     """
@@ -116,10 +118,12 @@ class LiveSubscription:
         self._clock = clock
         self._lookup = log.lookup()
         self._reader = log.reader(wake)
-        self.stream = StreamView(query, replicas, Bucket(start), buckets, wait_us)
         self._feeds = {Feed(topics.replica(app, query, k)): k for k in range(replicas)}
         self._app, self._life = app, Life(app_uid)
-        self._decoders = [StreamDecoder(self._life, schema) for _ in range(replicas)]
+        self._decoder = partial(StreamDecoder, self._life, schema)
+        self._decoders = [self._decoder() for _ in range(replicas)]
+        start = first_kept(self._lookup, list(self._feeds), buckets, self._decoder, start)
+        self.stream = StreamView(query, replicas, Bucket(start), buckets, wait_us)
         self._ends = EndsWatch(self._lookup, self._reader)
         self._read_to = ALWAYS
         self._stopped: dict[Feed, int] = {}
@@ -155,7 +159,7 @@ class LiveSubscription:
         """
         now = self._clock.now_us()
         records: list[tuple[int, StreamRecord]] = []
-        for record in polled(self._reader, self._lookup, self._app, self._life):
+        for record in self._polled():
             if record.feed == self._settings:
                 self._obey(record)
                 continue
@@ -173,6 +177,30 @@ class LiveSubscription:
         if at is not None and self._read_to < at <= now and not self._ends.asking:
             self._ends.ask(now, [feed for feed in self._feeds if feed not in self._stopped])
         return changes
+
+    def _polled(self) -> list[Record]:
+        """New records. A cursor that is read slower than the others may go on behind records that are deleted (R16).
+
+        Raises:
+            RetentionLost: the next bucket was among these.
+        """
+        try:
+            return polled(self._reader, self._lookup, self._app, self._life)
+        except OffsetGone as gone:
+            log.warning("deleted records skipped", topic=gone.feed.topic, offset=gone.offset)
+            if gone.feed in self._feeds:
+                self._decoders[self._feeds[gone.feed]] = self._decoder()
+                self._refuse_lost(gone.feed)
+            self._reader.open(gone.feed, self._lookup.bounds(gone.feed)[0])
+            return []
+
+    def _refuse_lost(self, feed: Feed) -> None:
+        next_ = self.stream.next
+        if deleted(self._lookup, feed, self.stream.buckets, self._decoder(), next_):
+            raise RetentionLost(
+                f"{feed.topic}: bucket {next_} is to be shown next and is no longer kept (retention). Subscribe again: "
+                "it begins at what is kept"
+            )
 
     def _hold(self) -> None:
         """Stop reading waiting cursors: what follows them would fill memory and could not be used (R6)."""

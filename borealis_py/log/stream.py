@@ -283,6 +283,38 @@ def deleted(lookup: Lookup, feed: Feed, buckets: Buckets, decoder: StreamDecoder
     return fold.waits(0)
 
 
+def first_stable(lookup: Lookup, feed: Feed, decoder: StreamDecoder) -> int | None:
+    """The first stable bucket in one replica's topic: from there on it has no hole (B2). None: it has none.
+
+    Args:
+        decoder: a new one.
+
+    Raises:
+        LogError: the log could not be read.
+    """
+    for said in follow(lookup.read(feed, *lookup.bounds(feed)), decoder):
+        if isinstance(said, StableBucket | StableRange):
+            return said.bucket if isinstance(said, StableBucket) else said.first
+    return None
+
+
+def first_kept(
+    lookup: Lookup, feeds: Sequence[Feed], buckets: Buckets, decoder: Callable[[], StreamDecoder], bucket: int
+) -> int:
+    """The first bucket at or after `bucket` that all of a stream's truncated topics still have. Another topic may reach
+    further back, and yet end where its replica has died.
+
+    Args:
+        decoder: makes a new one.
+
+    Raises:
+        LogError: the log could not be read.
+    """
+    truncated = [feed for feed in feeds if deleted(lookup, feed, buckets, decoder(), bucket)]
+    found = (first_stable(lookup, feed, decoder()) for feed in truncated)
+    return max([bucket, *(first for first in found if first is not None)])
+
+
 def read_stable(
     lookup: Lookup,
     feed: Feed,

@@ -214,7 +214,8 @@ class InputReader:
         return True
 
     def _skip(self, gone: OffsetGone) -> None:
-        """Go on behind deleted records. Of control, settings and progress only the latest counts; it is repeated."""
+        """Go on behind deleted records. Of control, settings and progress only the latest counts; it is repeated. A
+        cursor of a stream that lacks a bucket then waits for the others (R16)."""
         before = self._back.pop(gone.feed, None)
         if before is not None:
             log.warning(
@@ -222,8 +223,10 @@ class InputReader:
             )
             self._reader.open(gone.feed, before)
             return
-        if gone.feed in self._inputs:
+        if gone.feed in self._sources:
             raise RetentionLost(str(gone)) from gone
+        if gone.feed in self._streams:  # it was read slower than the others: they have what it lacks, or nobody (A3)
+            self._decoders[gone.feed] = self._decoder(self._streams[gone.feed][0])
         log.warning("deleted records skipped", topic=gone.feed.topic, offset=gone.offset)
         self._reader.open(gone.feed, self._lookup.bounds(gone.feed)[0])
 

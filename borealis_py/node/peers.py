@@ -18,7 +18,7 @@ import structlog
 from borealis_py.log.base import Feed, Log, LogError, Lookup, Record, Wake
 from borealis_py.log.description import Life
 from borealis_py.log.kernel import Kernel
-from borealis_py.log.stream import StreamDecoder, StreamGap, deleted, read_stable
+from borealis_py.log.stream import StreamDecoder, StreamGap, deleted, first_kept, read_stable
 from borealis_py.node.checkpoints import CheckpointStore
 from borealis_py.node.spec import ReplicaSpec
 from borealis_py.protocol.incarnation import StartPoint
@@ -63,6 +63,7 @@ class Peers:
         lookup: Lookup,
         check: Callable[[tuple[Mark, ...], int, Buckets], None],
         lost: RetentionLost,
+        needed: Bucket | None = None,
     ) -> StartPoint:
         """Where to begin if the inputs no longer hold what follows the own checkpoint (B45).
 
@@ -70,6 +71,8 @@ class Peers:
             own: the own start, which cannot be used.
             check: given a checkpoint's marks and bucket, raises RetentionLost if it cannot be used either.
             lost: why the own start cannot be used.
+            needed: the first bucket of the own topic that anybody else may still read (R16): below it, the own topic
+                may keep a hole where a peer's is deleted. None: not known, so there may be none.
 
         Raises:
             RetentionLost: `lost`, and no peer has a checkpoint that can be used.
@@ -79,15 +82,25 @@ class Peers:
                 continue
             try:
                 check(loaded.marks, loaded.bucket, self._buckets)
-                outputs = self._said(peer, lookup, own.bucket, loaded.bucket)
+                first = self._first(peer, lookup, own.bucket, loaded.bucket, needed)
+                outputs = self._said(peer, lookup, first, loaded.bucket)
             except (RetentionLost, StreamGap) as exc:
                 log.warning("peer's checkpoint cannot be used", peer=peer, bucket=loaded.bucket, why=str(exc))
                 continue
             log.warning(
                 "own checkpoint cannot be used, the log is too short: starting from a peer's", peer=peer, why=str(lost)
             )
-            return StartPoint(Bucket(loaded.bucket), loaded.state, loaded.marks, own.bucket, outputs)
+            return StartPoint(Bucket(loaded.bucket), loaded.state, loaded.marks, first, outputs)
         raise RetentionLost(f"{lost}; no other replica has a checkpoint that covers it")
+
+    def _first(self, peer: int, lookup: Lookup, own: Bucket, end: int, needed: Bucket | None) -> Bucket:
+        """From where the own topic must hold a peer's output up to `end`: from the bucket `own`, or where the peer's
+        topic begins, if all below was deleted because nobody needs it. Raises StreamGap."""
+        feeds, decoder = self._spec.feeds_of(peer), partial(_decoder, self._spec, self._kernel)
+        first = Bucket(first_kept(lookup, feeds, self._buckets, decoder, own))
+        if first > end:
+            raise StreamGap(f"replica {peer} holds nothing below bucket {first}, its checkpoint is at {end}")
+        return first if needed is not None and first <= needed else own
 
     def _said(self, peer: int, lookup: Lookup, first: int, end: int) -> dict[int, Output]:
         return said_by(self._spec, peer, lookup, self._kernel, first, end)[0]

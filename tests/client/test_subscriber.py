@@ -11,13 +11,14 @@ from structlog.testing import capture_logs
 from borealis_py.client.subscriber import LiveSubscription, live_change, raw_records
 from borealis_py.log.base import Feed, NewRecord, Record, TopicSpec
 from borealis_py.log.ends import LOOK_US
-from borealis_py.log.messages import Threshold, encode
+from borealis_py.log.messages import Description, Threshold, encode
 from borealis_py.log.stream import StreamEncoder
 from borealis_py.protocol.settings import Timing, budget
 from borealis_py.simulation.cluster.clock import Scheduler
 from borealis_py.simulation.cluster.processes import LocalClock
 from borealis_py.simulation.log.client import MemoryLog
 from sunion.bucket import Buckets
+from sunion.errors import RetentionLost
 from sunion.model import Kind, Output, Reject, StableBucket, StableRange, StreamRecord, TentativeBucket
 from sunion.view import Change
 
@@ -254,3 +255,50 @@ def test_what_lies_behind_a_cursor_that_waits_is_left_in_the_log_until_it_can_be
     world.says(StableRange(1, FIRST, FIRST + 5), by=other)
     world.shown(subscription, 0.2)
     assert subscription.stream.next == FIRST + 40
+
+
+def trims(world: World, below: int) -> None:
+    """Replica 0 deletes what lies below a bucket."""
+    world.setting("app", encode(Description("{}", "h", FIRST, "f", "a1")))
+    feed = TOPICS[0]
+    world.log.delete_before(feed, world.log.client("r0").lookup().find(feed, BUCKETS.timestamp_ms(below)))
+
+
+def test_a_view_that_begins_late_begins_at_what_is_kept() -> None:
+    """r1 has died before: its topic reaches further back, and ends."""
+    world = World()
+    other = StreamEncoder(TOPICS[1], "a1", BUCKETS, None, "s")  # type: ignore[arg-type]  # rows: none here
+    world.says(*(StableRange(1, bucket, bucket + 1) for bucket in range(FIRST, FIRST + 3)), by=other)
+    world.says(*(StableRange(1, bucket, bucket + 1) for bucket in range(FIRST, FIRST + 9)))
+    trims(world, FIRST + 5)
+    subscription = world.subscribe(wait_of(1_000_000))
+    shown = world.shown(subscription, 0.2)
+    assert shown[0].bucket == FIRST + 5
+    assert subscription.stream.next == FIRST + 9
+
+
+def test_a_view_that_falls_behind_what_is_kept_is_told_so() -> None:
+    world = World()
+    subscription = world.subscribe(wait_of(1_000_000))
+    world.shown(subscription, 0.1)
+    world.says(*(StableRange(1, bucket, bucket + 1) for bucket in range(FIRST, FIRST + 9)))
+    trims(world, FIRST + 5)
+    with pytest.raises(RetentionLost, match=rf"app\.q\.r0: bucket {FIRST} is to be shown next .* Subscribe again"):
+        world.shown(subscription, 0.2)
+
+
+def test_a_cursor_that_is_slower_than_trimming_goes_on_behind_what_is_deleted() -> None:
+    """What it lacks came from the other replica."""
+    world = World()
+    subscription = world.subscribe(wait_of(1_000_000))
+    world.shown(subscription, 0.1)
+    other = StreamEncoder(TOPICS[1], "a1", BUCKETS, None, "s")  # type: ignore[arg-type]  # rows: none here
+    subscription._stopped[TOPICS[0]] = 0
+    subscription._reader.stop(TOPICS[0])
+    world.says(*(StableRange(1, bucket, bucket + 1) for bucket in range(FIRST, FIRST + 6)), by=other)
+    world.says(*(StableRange(1, bucket, bucket + 1) for bucket in range(FIRST, FIRST + 6)))
+    trims(world, FIRST + 5)
+    world.shown(subscription, 0.2)
+    world.says(StableRange(1, FIRST + 6, FIRST + 8))
+    world.shown(subscription, 0.2)
+    assert subscription.stream.next == FIRST + 8

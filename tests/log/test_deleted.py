@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from borealis_py.log.base import Feed
 from borealis_py.log.description import Life
-from borealis_py.log.stream import StreamDecoder, deleted
+from borealis_py.log.stream import StreamDecoder, deleted, first_kept, first_stable
 from sunion.model import Output, RecDone, StableBucket, StableRange, StreamRecord, TentativeBucket, Undo
 from tests.log.encoders import BUCKETS, FEED, encoder
 from tests.support.instant_log import InstantLog
@@ -61,3 +62,30 @@ def test_a_topic_is_cut_off_if_what_is_left_begins_later(first: int, bucket: int
     lookup = log.lookup()
     assert lookup.bounds(FEED) == (first, len(SAID))
     assert deleted(lookup, FEED, BUCKETS, StreamDecoder(Life("a1"), "s1"), bucket) is gone
+
+
+@pytest.mark.parametrize(
+    ("first", "bucket", "begins", "stable"),
+    [
+        (0, 2, 2, 0),
+        (1, 2, 3, 3),
+        (1, 3, 3, 3),
+        (2, 1, 4, 4),  # tentative words are no beginning
+        (6, 4, 5, 5),
+        (6, 7, 7, 5),
+        (7, 8, 8, None),
+    ],
+)
+def test_a_view_begins_at_what_is_kept(first: int, bucket: int, begins: int, stable: int | None) -> None:
+    log = InstantLog()
+    other = Feed(f"{FEED.topic}.other")
+    log.create([FEED.topic, other.topic])
+    log.put(*(new for said in SAID for new in encoder().encode(said)))
+    log.delete_before(FEED, first)
+    lookup = log.lookup()
+    assert first_stable(lookup, FEED, decoder()) == stable
+    assert first_kept(lookup, [other, FEED], BUCKETS, decoder, bucket) == begins, "the other one has died early"
+
+
+def decoder() -> StreamDecoder:
+    return StreamDecoder(Life("a1"))

@@ -220,6 +220,38 @@ def test_a_checkpoint_that_cannot_be_used_either_is_passed_over(world: World) ->
     assert (start.bucket, start.marks) == (FIRST + 2, marks)
 
 
+def deletes(world: World, below: int) -> None:
+    """The peer's topic holds nothing below this bucket any more, in any partition."""
+    for feed in world.spec.feeds_of(PEER):
+        world.log.delete_before(feed, world.lookup.find(feed, BUCKETS.timestamp_ms(below)))
+
+
+def test_where_a_peers_topic_was_trimmed_the_own_one_may_keep_a_hole_below_what_anybody_needs(world: World) -> None:
+    world.say(*range(FIRST, FIRST + 5))
+    marks = world.checkpoint(FIRST + 4)
+    deletes(world, FIRST + 2)
+    lost = RetentionLost("the log is cut off")
+    start = world.peers.start_point(own(FIRST), world.lookup, taken, lost, FIRST + 2)
+    assert start == StartPoint(FIRST + 4, STATE, marks, FIRST + 2, {b: parted(b) for b in (FIRST + 2, FIRST + 3)})
+
+
+@pytest.mark.parametrize("needed", [None, FIRST + 1])
+def test_a_hole_above_what_somebody_needs_is_a_loss(world: World, needed: int | None) -> None:
+    world.say(*range(FIRST, FIRST + 5))
+    world.checkpoint(FIRST + 4)
+    deletes(world, FIRST + 2)
+    with pytest.raises(RetentionLost, match="the log is cut off"):
+        world.peers.start_point(own(FIRST), world.lookup, taken, RetentionLost("the log is cut off"), needed)
+
+
+def test_a_checkpoint_below_all_that_its_replica_still_holds_is_of_no_use(world: World) -> None:
+    world.say(*range(FIRST, FIRST + 5))
+    world.checkpoint(FIRST + 1)
+    deletes(world, FIRST + 3)
+    with pytest.raises(RetentionLost, match="the log is cut off"):
+        world.peers.start_point(own(FIRST), world.lookup, taken, RetentionLost("the log is cut off"), FIRST + 9)
+
+
 def test_without_a_newer_checkpoint_the_loss_stands(world: World) -> None:
     world.say(FIRST, FIRST + 1)
     world.checkpoint(FIRST + 1)

@@ -27,27 +27,32 @@ from sunion.units import MonotonicUs
 BUCKETS = Buckets(100_000)
 FIRST = 17_000_000
 KERNEL = ToyKernel(BUCKETS.width_us, 1)
+SOURCE = Feed("app.a")
 FEEDS = [Feed(topics.replica("app", "up", k)) for k in range(2)]
 
 
 class World:
     """A node that reads both replicas of node `up`, which have said ten tentative buckets each."""
 
-    def __init__(self) -> None:
+    def __init__(self, inputs: tuple[Input, ...] = (Input("up", 2, ("a",)),)) -> None:
         self.scheduler = Scheduler(BUCKETS.start(FIRST))
         self.log = MemoryLog(self.scheduler, 0)
         settings, progress = Feed(topics.settings("app")), Feed(topics.progress("app", "q"))
-        self.log.client("admin").admin().create([TopicSpec(feed.topic) for feed in (*FEEDS, settings, progress)])
+        self.log.client("admin").admin().create(
+            [TopicSpec(feed.topic) for feed in (*FEEDS, SOURCE, settings, progress)]
+        )
         description = encode(Description("{}", "hash", FIRST, "f", "a1"))
         self.log.broker.append(NewRecord(settings, description, APP_KEY.encode()))
         self._appender = self.log.client("writer").appender(lambda: None)
         spec = ReplicaSpec(
-            app="app", app_uid="a1", node="q", replica=0, inputs=(Input("up", 2, ("a",)),), bucket_us=BUCKETS.width_us,
+            app="app", app_uid="a1", node="q", replica=0, inputs=inputs, bucket_us=BUCKETS.width_us,
             origin=FIRST, partition=0, query_hash="", app_json="", delays={}, log=None, data_dir=Path(),  # type: ignore[arg-type]
             timing=Timing(), serves=(), position=1, corrected=True, replicas=1,
         )  # fmt: skip
         client, settings = self.log.client("replica"), Any
-        self.inlet = InputReader(spec, client, client.lookup(), {}, {0: KERNEL}, settings, lambda: None)  # type: ignore[arg-type]
+        self.inlet = InputReader(
+            spec, client, client.lookup(), {1: KERNEL} if inputs[1:] else {}, {0: KERNEL}, settings, lambda: None
+        )  # type: ignore[arg-type]
         self.inlet.open_inputs(None, FIRST, BUCKETS)
         self.say(range(10))
 
@@ -120,6 +125,20 @@ def test_what_is_deleted_by_then_is_not_read_again_and_nothing_else_is_missed() 
     assert second[1] == said(10)
 
 
+def test_a_cursor_that_is_slower_than_trimming_goes_on_behind_what_is_deleted() -> None:
+    """The other replica has said it all: R16 deletes only what this node, too, needs no more."""
+    world = World()
+    held = frozenset({(0, 1)})
+    world.inlet.hold(frozenset(), held)
+    assert world.heard() == {0: said(*range(10))}
+    world.log.delete_before(FEEDS[1], 6)
+    world.inlet.hold(frozenset(), frozenset())
+    world.later()
+    assert world.heard() == {}
+    world.later()
+    assert world.heard() == {1: said(6, 7, 8, 9)}
+
+
 def test_what_is_held_counts_as_far_as_it_was_read_and_need_not_be_read_on() -> None:
     world = World()
     world.inlet.open_progress()
@@ -138,10 +157,12 @@ def test_what_is_held_counts_as_far_as_it_was_read_and_need_not_be_read_on() -> 
     assert world.inlet.read_to(MonotonicUs(asked + 10_000)) == asked
 
 
-def test_records_that_were_never_read_are_still_worth_it() -> None:
-    world = World()
-    world.log.delete_before(FEEDS[1], 5)
-    with pytest.raises(RetentionLost, match=r"app\.up\.r1"):
+def test_records_of_a_source_that_were_never_read_are_still_worth_it() -> None:
+    world = World((Input("up", 2, ("a",)), Input.source("a")))
+    for _ in range(5):
+        world.log.broker.append(NewRecord(SOURCE, b"a row"))
+    world.log.delete_before(SOURCE, 5)
+    with pytest.raises(RetentionLost, match=r"app\.a\[0\]"):
         world.heard()
 
 
