@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from borealis_py.kafka.admin import KafkaAdmin
 from borealis_py.kafka.appender import KafkaAppender
+from borealis_py.kafka.deleter import KafkaDeleter
 from borealis_py.kafka.lookup import KafkaLookup
 from borealis_py.kafka.properties import refuse_reserved
 from borealis_py.kafka.reader import KafkaReader
@@ -63,3 +64,6 @@ class KafkaLog:
 
     def admin(self) -> KafkaAdmin:
         return KafkaAdmin(self.bootstrap, dict(self.properties))
+
+    def deleter(self) -> KafkaDeleter:
+        return KafkaDeleter(self.bootstrap, dict(self.properties))

@@ -42,9 +42,23 @@ class Acknowledgement(msgspec.Struct, frozen=True):
     version: int = VERSION
 
 
+class Forgotten(msgspec.Struct, frozen=True):
+    """Under a replica's key: a user has given it up in the life `app_uid`, until it acknowledges again. `forgotten`:
+    always true. `version`: of this record."""
+
+    app_uid: str
+    forgotten: bool = True
+    version: int = VERSION
+
+
+Word = Need | Forgotten | str
+"""What a record says of a replica: what it needs, that it was given up, or in words why it is in doubt."""
+
+
 class _Head(msgspec.Struct, frozen=True):
     version: int
     app_uid: str
+    forgotten: bool = False
 
 
 def ack_record(app: str, app_uid: str, name: ReplicaName, need: Need) -> NewRecord:
@@ -54,9 +68,14 @@ def ack_record(app: str, app_uid: str, name: ReplicaName, need: Need) -> NewReco
     return NewRecord(Feed(topics.acks(app)), encode(said), beat_key(name.node, name.index))
 
 
-def read_ack(record: Record, life: Life) -> tuple[ReplicaName, Need | str] | None:
-    """The replica of a record, and what it needs, or in words why that is in doubt. None: the record has no effect,
-    since it belongs to another life or to no replica."""
+def forget_record(app: str, app_uid: str, name: ReplicaName) -> NewRecord:
+    """The record by which a user gives a replica up."""
+    return NewRecord(Feed(topics.acks(app)), encode(Forgotten(app_uid)), beat_key(name.node, name.index))
+
+
+def read_ack(record: Record, life: Life) -> tuple[ReplicaName, Word] | None:
+    """The replica of a record, and what it says of it. None: the record has no effect, since it belongs to another life
+    or to no replica."""
     node, _, index = (record.key or b"").decode(errors="replace").rpartition("/")
     if not node or not _INDEX.fullmatch(index):
         log.warning("acknowledgement ignored", topic=record.feed.topic, offset=record.offset, why="no replica's key")
@@ -68,6 +87,8 @@ def read_ack(record: Record, life: Life) -> tuple[ReplicaName, Need | str] | Non
             return None
         if head.version != VERSION:
             return name, f"acknowledgement of version {head.version}"
+        if head.forgotten:
+            return name, Forgotten(head.app_uid)
         said = decode(record.value or b"", Acknowledgement)
     except msgspec.MsgspecError as exc:
         log.warning("acknowledgement is garbage", topic=record.feed.topic, offset=record.offset, why=str(exc))
@@ -83,7 +104,7 @@ def read_ack(record: Record, life: Life) -> tuple[ReplicaName, Need | str] | Non
     )
 
 
-def read_acks(lookup: Lookup, app: str, life: Life) -> Iterator[tuple[ReplicaName, Need | str]]:
+def read_acks(lookup: Lookup, app: str, life: Life) -> Iterator[tuple[ReplicaName, Word]]:
     """What `read_ack` returns for all acknowledgements in the log, in order. Raises LogError."""
     feed = Feed(topics.acks(app))
     for record in lookup.read(feed, *lookup.bounds(feed)):

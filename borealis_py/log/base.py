@@ -296,6 +296,22 @@ class Admin(Protocol):
     def close(self) -> None: ...
 
 
+class Deleter(Protocol):
+    """Deletes the beginnings of feeds. Blocking: one thread opens, uses and closes it."""
+
+    def delete_before(self, offsets: Mapping[Feed, int]) -> Mapping[Feed, str]:
+        """Delete all records below these offsets.
+
+        Returns:
+            The feeds of which nothing was deleted, and why, in words: the log refuses it, or did not answer.
+
+        Raises:
+            LogError: no broker answers, or this client cannot be opened.
+        """
+
+    def close(self) -> None: ...
+
+
 Wake = Callable[[], None]
 
 
@@ -319,3 +335,5 @@ class Log(Protocol):
     ) -> Transactor: ...
 
     def admin(self) -> Admin: ...
+
+    def deleter(self) -> Deleter: ...

@@ -63,6 +63,13 @@ class ExpectedSilence(msgspec.Struct, frozen=True):
     expect_us: Annotated[int, msgspec.Meta(gt=0, le=NUMBER_MAX)] | None
 
 
+class RetainSetting(msgspec.Struct, frozen=True):
+    """Settings key `retain/<source or node>`: how much of it is kept beyond what is needed (R16). `lag_us`:
+    microseconds of stime behind the stable frontier; 0: nothing; null: all."""
+
+    lag_us: Number | None
+
+
 class DisagreementSetting(msgspec.Struct, frozen=True):
     """Settings key `diverged/<node>`: in the app's life `app_uid`, replicas of this node, or of one that it reads,
     emitted different rows (`found`), so nothing of it is published; null: an operator has cleared that (R15)."""
@@ -142,6 +149,19 @@ class RedoStatus(msgspec.Struct, frozen=True):
     """More about it, in words; "": nothing more."""
 
 
+class TrimStatus(msgspec.Struct, frozen=True):
+    """How far a replica may delete a topic that it trims (R16)."""
+
+    topic: str
+    """Its own topic, or a source as it runs."""
+    below: int | None
+    """Everything below this bucket (of a source: offset) may be deleted; null: nothing may."""
+    held_by: tuple[str, ...]
+    """Who holds the rest: "retain", replicas, the progress, a publisher; where nothing may go, for whom it waits."""
+    refused: str = ""
+    """Why the log deleted nothing, in words; "": it did."""
+
+
 class Status(msgspec.Struct, frozen=True):
     """What a replica reports in the status topic under `<node>/<replica>`: once a second and at every event."""
 
@@ -214,6 +234,9 @@ class Status(msgspec.Struct, frozen=True):
     """Address at which its process answers HTTP; "": none."""
     host: str = ""
     """Name of the machine on which `pid` runs."""
+    trims: tuple[TrimStatus, ...] = ()
+    """How far the topics that it trims may be deleted, as of its last look; empty: it has not looked yet, or nothing is
+    trimmed."""
     diverged: str = ""
     """Why nothing is published: replicas emitted different rows for a stable bucket; "": none were seen to."""
 

@@ -6,14 +6,17 @@ It costs a replica at rest one comparison a turn: a new word needs a new oldest 
 from __future__ import annotations
 
 import platform
+from collections import deque
+from collections.abc import Iterator
 
-from borealis_py.log.acks import ack_record
-from borealis_py.log.base import NewRecord
+from borealis_py.log.acks import ack_record, read_acks
+from borealis_py.log.base import Lookup, NewRecord
+from borealis_py.log.description import Life
 from borealis_py.node.checkpoints import KEEP
 from borealis_py.node.spec import ReplicaSpec
-from borealis_py.protocol.incarnation import Identity
+from borealis_py.protocol.incarnation import Identity, StartPoint
 from borealis_py.protocol.trimming import KeptCheckpoint, Need, ReplicaName, least
-from sunion.units import Bucket, MonotonicUs
+from sunion.units import Bucket, MonotonicUs, Offset
 
 REPEAT_US = 600_000_000
 """An acknowledgement is repeated after ten minutes although nothing is new: others tell by it that a replica lives."""
@@ -29,6 +32,25 @@ class Acknowledging:
         self._number = 0
         self._said: tuple[KeptCheckpoint, ...] | None = None
         self._said_us = MonotonicUs(0)
+        self._sent: deque[tuple[Need, MonotonicUs]] = deque()
+
+    def first(self, now: MonotonicUs, lookup: Lookup, start: StartPoint) -> NewRecord:
+        """The acknowledgement with which an incarnation begins: it may read all that the one before might, and what
+        follows its own `start`. Others so learn at once that it lives, however long it takes to catch up.
+
+        Raises:
+            LogError: the log cannot be read.
+        """
+        before = last_said(self._spec, lookup)
+        bucket = Bucket(min(start.bucket if start.own is None else start.own, start.bucket))
+        marks = dict(zip(self._sources, () if start.marks is None else start.marks, strict=start.marks is not None))
+        offsets = {s: Offset(marks[s].offset if s in marks else 0) for s in self._sources}
+        published = None
+        if before is not None:
+            published = before.published
+            bucket = min(bucket, before.bucket)
+            offsets = {s: min(at, before.offsets.get(s, Offset(0))) for s, at in offsets.items()}
+        return self._record(now, KeptCheckpoint(bucket, tuple(offsets.values())), published)
 
     def due(
         self, now: MonotonicUs, kept: tuple[KeptCheckpoint, ...] | None, published: Bucket | None
@@ -36,7 +58,7 @@ class Acknowledging:
         """The acknowledgement to append in this turn; None: none.
 
         Args:
-            kept: all checkpoints that a start may use. None: not known; then what the incarnation before said stands,
+            kept: all checkpoints that a start may use. None: not known; then what the incarnation said first stands,
                 which is not more.
             published: the first bucket that is not published, by the progress that was read; None: none was.
         """
@@ -44,9 +66,17 @@ class Acknowledging:
             return None
         if self._said is not None and now - self._said_us < self._every_us:
             return None
-        self._said, self._said_us = kept, now
+        self._said = kept
+        return self._record(now, least(kept, Bucket(self._spec.origin), len(self._sources), KEEP), published)
+
+    def sent(self) -> Iterator[tuple[Need, MonotonicUs]]:
+        """What was said since the last call, and when. May be called in another thread."""
+        while self._sent:
+            yield self._sent.popleft()
+
+    def _record(self, now: MonotonicUs, oldest: KeptCheckpoint, published: Bucket | None) -> NewRecord:
+        self._said_us = now
         self._number += 1
-        oldest = least(kept, Bucket(self._spec.origin), len(self._sources), KEEP)
         me = self._identity
         need = Need(
             inc=me.inc,
@@ -57,4 +87,14 @@ class Acknowledging:
             published=published,
             place=self._place,
         )
+        self._sent.append((need, now))
         return ack_record(self._spec.app, self._spec.app_uid, ReplicaName(self._spec.node, me.replica), need)
+
+
+def last_said(spec: ReplicaSpec, lookup: Lookup) -> Need | None:
+    """What earlier incarnations of this replica have acknowledged last; None: nothing. Raises LogError."""
+    me, found = ReplicaName(spec.node, spec.replica), None
+    for name, word in read_acks(lookup, spec.app, Life(spec.app_uid)):
+        if name == me and isinstance(word, Need) and (found is None or word.inc >= found.inc):
+            found = word
+    return found

@@ -7,19 +7,32 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from types import MappingProxyType
 
 import msgspec
 import structlog
 
 from borealis_py.log.base import Record
 from borealis_py.log.description import Life
-from borealis_py.log.messages import DisagreementSetting, Incarnation, Policy, SourceFailure, Threshold, decode
+from borealis_py.log.messages import (
+    DisagreementSetting,
+    Incarnation,
+    Policy,
+    RetainSetting,
+    SourceFailure,
+    Threshold,
+    decode,
+)
 from borealis_py.protocol.incarnation import Disagreement
 from borealis_py.protocol.settings import DelayPolicy, Delays, NodeDelays, SettingsError, Timing, budget
+from borealis_py.protocol.trimming import Retain
 from borealis_py.query.names import base_name
 from borealis_py.query.spec import QuerySpec, Serves
 
 log = structlog.get_logger("borealis.settings")
+
+ALL = Retain(None)
+_NONE: Mapping[str, Retain] = MappingProxyType({})
 
 _EAGER_FIRST = (DelayPolicy.PROCESS, DelayPolicy.DELAY, DelayPolicy.SUSPEND)
 
@@ -65,6 +78,7 @@ class DynamicSettings:
         node: its name. replica: the index.
         serves: the queries that read the node, each with the way to its result.
         delays: of each of these queries, until a settings record changes them.
+        retain: what is kept of sources and streams, by name as they run, likewise; of others all is.
 
     Attributes:
         failed_until: for each source that a drill fails, the wall time at which the drill ends, in microseconds.
@@ -79,6 +93,7 @@ class DynamicSettings:
         serves: Sequence[Serves],
         delays: Mapping[str, Delays],
         timing: Timing,
+        retain: Mapping[str, Retain] = _NONE,
     ) -> None:
         self.failed_until: dict[str, int] = {}
         self.inc = 0
@@ -91,6 +106,7 @@ class DynamicSettings:
         self._disagreements: list[Disagreement | None] = []
         self._incarnation = f"incarnation/{node}/{replica}"
         self._timing = timing
+        self._declared, self._retain = retain, dict[str, Retain]()
 
     @property
     def queries(self) -> Mapping[str, Delays]:
@@ -109,6 +125,10 @@ class DynamicSettings:
     def as_configured(self) -> Delays:
         """As users set them: the query's own, or the strictest of the queries that read the node."""
         return as_configured(self._node, self._queries)
+
+    def retain(self, name: str) -> Retain:
+        """What is kept of a source or a node's stream, by its name as it runs. May be called in another thread."""
+        return self._retain.get(base_name(name)) or self._declared.get(name, ALL)
 
     def read(self, record: Record) -> None:
         """Take one record. Call in log order."""
@@ -141,6 +161,8 @@ class DynamicSettings:
             self._queries[name] = replace(self._queries[name], failure=failure, stabilization=stabilization)
         elif kind == "fail":
             self.failed_until[name] = decode(value, SourceFailure).until_wall_us
+        elif kind == "retain":
+            self._retain[name] = Retain(decode(value, RetainSetting).lag_us)
         elif key == self._diverged:
             said = decode(value, DisagreementSetting)
             if self._life.owns(record, said.app_uid):

@@ -7,7 +7,7 @@ very class.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
@@ -17,6 +17,7 @@ import structlog
 from borealis_py.log.base import (
     AtWork,
     Committed,
+    Feed,
     Fenced,
     Log,
     LogError,
@@ -44,6 +45,7 @@ from borealis_py.node.pulse import Pulse
 from borealis_py.node.reporter import Reporter, StatusListener, ignore_status
 from borealis_py.node.resuming import Resuming
 from borealis_py.node.spec import ReplicaSpec
+from borealis_py.node.trimmer import Trimmer, Trims, needed_by_others
 from borealis_py.protocol.incarnation import Disagreement, Heartbeat, Identity, StartPoint
 from borealis_py.protocol.manager import Manager
 from borealis_py.protocol.settings import ManagerConfig
@@ -142,14 +144,18 @@ class Replica:
             )
             opened.callback(self._transactor.close)
             self._life = Life(spec.app_uid)
-            self.settings = DynamicSettings(self._life, spec.node, spec.replica, spec.serves, spec.delays, spec.timing)
+            kept = {} if spec.trimming is None else spec.trimming.retain
+            self.settings = DynamicSettings(
+                self._life, spec.node, spec.replica, spec.serves, spec.delays, spec.timing, kept
+            )
             codecs, self._streams = codecs_of(kernel, spec.inputs)
             self._input_reader = InputReader(spec, log_, self._lookup, codecs, self._streams, self.settings, wake)
             opened.callback(self._input_reader.close)
             self._output_writer = OutputWriter(spec, self._appender, kernel, self.buckets)
             self._reporter = Reporter(spec, self._appender, clock, self.settings, why_inline, seen)
+            self._trimmer = None if spec.trimming is None else Trimmer(spec, spec.trimming, clock)
+            self._acknowledging: Acknowledging | None = None
             self.manager = self._begin(uid)
-            self._acknowledging = Acknowledging(spec, self.manager.identity, spec.ack_us) if spec.ack_us else None
             self._opened = opened.pop_all()
         self._unreachable: frozenset[int] = frozenset()
         self._resuming.turned(self.manager.f_s, self._input_reader)
@@ -178,6 +184,9 @@ class Replica:
             spark=self._redos.on_spark,
         )
         identity = Identity(spec.replica, inc, uid, spec.app_uid)
+        if spec.trimming is not None:
+            self._acknowledging = Acknowledging(spec, identity, spec.trimming.every_us)
+            self._appender.append(self._acknowledging.first(self._clock.now_us(), self._lookup, start))
         return Manager(config, identity=identity, start=start, delays=self.settings.delays)
 
     def _start(self) -> StartPoint:
@@ -190,8 +199,9 @@ class Replica:
         try:
             self._input_reader.check_inputs(start.marks, start.bucket, self.buckets)
         except RetentionLost as lost:
-            peers = Peers(self.spec, self._store, self._kernel)
-            start = peers.start_point(start, self._lookup, self._input_reader.check_inputs, lost)
+            peers, trimming = Peers(self.spec, self._store, self._kernel), self.spec.trimming
+            needed = None if trimming is None else needed_by_others(self.spec, trimming, self._lookup)
+            start = peers.start_point(start, self._lookup, self._input_reader.check_inputs, lost, needed)
         return start
 
     # The loop's body --------------------------------------------------------------------------------------------------
@@ -244,6 +254,21 @@ class Replica:
     def pulse(self) -> None:
         """Send heartbeats during long turns. Call it every `heartbeat_us` from another thread than that of `turn`."""
         self._pulse.repeat(self._clock.now_us())
+
+    def decide_trims(self, lookup: Lookup) -> Trims:
+        """What may be deleted now (R16). Blocks: called in a thread of its own, with a lookup of that thread.
+
+        Raises:
+            LogError: the log cannot be read; then nothing may be deleted.
+        """
+        if self._trimmer is None or self._acknowledging is None:
+            return Trims()
+        sent = self._acknowledging.sent()
+        return self._trimmer.decide(lookup, Bucket(self.manager.f_s), sent, self.settings.retain)
+
+    def trimmed(self, trims: Trims, refused: Mapping[Feed, str]) -> None:
+        """Report what was decided, and of which feeds the log has refused to delete anything, and why."""
+        self._reporter.trims = trims.statuses(refused)
 
     def _hold(self) -> None:
         self._input_reader.hold(self._unreachable | self.manager.throttled, self.manager.waiting)

@@ -13,7 +13,7 @@ import structlog
 
 from borealis_py.log.base import Appender, NewRecord
 from borealis_py.log.clock import Clock
-from borealis_py.log.messages import InputStatus, RedoStatus, Status, encode
+from borealis_py.log.messages import InputStatus, RedoStatus, Status, TrimStatus, encode
 from borealis_py.node.dynamic_settings import DynamicSettings
 from borealis_py.node.spec import ReplicaSpec
 from borealis_py.protocol.incarnation import InputReport, ReplicaStatus
@@ -71,6 +71,7 @@ class Reporter:
         self._process = psutil.Process()
         self.checkpoint_wall_us = 0
         self.checkpoint_bucket = 0
+        self.trims: tuple[TrimStatus, ...] = ()
 
     @property
     def due(self) -> int:
@@ -154,6 +155,7 @@ class Reporter:
             why_inline=self._why_inline(),
             http=self._spec.http,
             host=self._spec.host or platform.node(),
+            trims=self.trims,
             diverged="" if s.disagreement is None else str(s.disagreement),
         )
 

@@ -17,6 +17,7 @@ from borealis_py.node.peers import NeverPublished, PeerRedo, Peers
 from borealis_py.node.replica import Replica
 from borealis_py.node.reporter import StatusListener, ignore_status
 from borealis_py.node.spec import ReplicaSpec
+from borealis_py.node.trim_loop import trimming
 from borealis_py.protocol.states import ReplicaState
 from reconcile.redo_client import RedoRouter, RedoRunner
 from sunion.errors import RetentionLost
@@ -104,7 +105,10 @@ def run_replica(
         _set_aside()
         why = ""
         try:
-            with _pulsing(replica, spec.timing.heartbeat_us / 1e6):  # not during `close`, which sends the last status
+            with ExitStack() as beside:  # not during `close`, which sends the last status
+                beside.enter_context(_pulsing(replica, spec.timing.heartbeat_us / 1e6))
+                if spec.trimming is not None:
+                    beside.enter_context(trimming(replica, spec.log, spec.trimming.every_us))
                 while not stop.is_set():
                     woken.clear()
                     replica.turn()

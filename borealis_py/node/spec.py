@@ -11,6 +11,7 @@ from borealis_py.log.base import Feed, Log
 from borealis_py.node.checkpoint_storage import CheckpointLocation, LocalLocation, location_at
 from borealis_py.node.code_storage import StoredCode
 from borealis_py.protocol.settings import Delays, Timing
+from borealis_py.protocol.trimming import Trimming
 from borealis_py.query.spec import Partitioning, Serves, count_of
 from sunion.model import Input
 
@@ -41,7 +42,7 @@ class ReplicaSpec:
         run: name of the run of its process, with which the uids of all its incarnations begin; may be empty.
         engine_memory_bytes: the most memory of its engine; 0: the engine's default.
         host: machine of `pid`, for the status; empty: this one.
-        ack_us: the least time between two acknowledgements (R16), in microseconds; 0: it writes none.
+        trimming: how it trims and acknowledges (R16); None: it does neither.
         made_of: the components, by name, of which a kernel must be made to run the app; empty: unknown.
     """
 
@@ -71,7 +72,7 @@ class ReplicaSpec:
     engine_memory_bytes: int = 0
     host: str = ""
     made_of: tuple[tuple[str, str], ...] = ()
-    ack_us: int = 0
+    trimming: Trimming | None = None
 
     def feeds(self, index: int) -> tuple[Feed, ...]:
         """The feeds of one input: of a stream, one for each replica."""

@@ -482,6 +482,38 @@ def test_topics_are_created_once_and_deleted(log_world: LogWorld) -> None:
     lookup.close()
 
 
+def test_the_beginning_of_a_feed_is_deleted_and_no_more_of_it(log_world: LogWorld) -> None:
+    topic = log_world.make_topic(partitions=2)
+    feed, other = Feed(topic), Feed(topic, 1)
+    fill(log_world, feed, [f"v{i}" for i in range(10)])
+    fill(log_world, other, ["kept"])
+    deleter, lookup = log_world.log("trimmer").deleter(), log_world.log().lookup()
+    assert deleter.delete_before({feed: 4}) == {}
+    log_world.until(lambda: lookup.bounds(feed) == (4, 10))
+    assert deleter.delete_before({feed: 2}) == {}, "what is gone already is no error"
+    assert lookup.bounds(feed) == (4, 10)
+    assert lookup.bounds(other) == (0, 1)
+    assert [r.value for r in lookup.read(feed, 4, 10)] == [b"v4", b"v5", b"v6", b"v7", b"v8", b"v9"]
+    with pytest.raises(OffsetGone):
+        list(lookup.read(feed, 3, 10))
+    deleter.close()
+    lookup.close()
+
+
+def test_a_deletion_that_is_refused_is_told_and_the_others_are_done(log_world: LogWorld) -> None:
+    feed, none = Feed(log_world.make_topic()), Feed("there-is-none")
+    fill(log_world, feed, ["a", "b"])
+    deleter, lookup = log_world.log("trimmer").deleter(), log_world.log().lookup()
+    refused = deleter.delete_before({none: 1, feed: 1})
+    assert set(refused) == {none}
+    assert refused[none]
+    log_world.until(lambda: lookup.bounds(feed) == (1, 2))
+    assert set(deleter.delete_before({feed: 3})) == {feed}, "beyond the end"
+    assert lookup.bounds(feed) == (1, 2)
+    deleter.close()
+    lookup.close()
+
+
 def test_a_cursor_beyond_the_end_of_a_topic_made_again_is_an_error_until_it_is_opened_elsewhere(
     log_world: LogWorld,
 ) -> None:

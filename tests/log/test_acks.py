@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from borealis_py.log.acks import ack_record, read_ack
+from borealis_py.log.acks import Forgotten, ack_record, forget_record, read_ack
 from borealis_py.log.base import Feed, Record
 from borealis_py.log.description import Life
 from borealis_py.protocol.trimming import Need, ReplicaName
@@ -34,6 +34,13 @@ def test_what_is_written_is_this_and_comes_back() -> None:
     new = ack_record("app", "a1", NAME, NEED)
     assert (new.feed, new.key, new.value) == (Feed("app.acks"), b"clean.1/2", GOLDEN)
     assert read_ack(record(new.key, new.value), Life("a1")) == (NAME, NEED)
+
+
+def test_a_replica_that_was_given_up_comes_back_as_that() -> None:
+    new = forget_record("app", "a1", NAME)
+    assert (new.feed, new.key) == (Feed("app.acks"), b"clean.1/2")
+    assert read_ack(record(new.key, new.value), Life("a1")) == (NAME, Forgotten("a1"))
+    assert read_ack(record(new.key, new.value), Life("a2")) is None
 
 
 def test_another_life_has_no_effect() -> None:

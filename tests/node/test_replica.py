@@ -37,7 +37,7 @@ from borealis_py.node.reporter import Reporter, StatusSnapshot
 from borealis_py.node.spec import ReplicaSpec
 from borealis_py.protocol.redo import RedoJob, RedoPlace
 from borealis_py.protocol.settings import Delays, Timing
-from borealis_py.protocol.trimming import Need, ReplicaName
+from borealis_py.protocol.trimming import Graph, Need, NodeReads, ReplicaName, Trimming
 from borealis_py.protocol.turn import AskEnds, CancelRedo, EmitEvent, SaveCheckpoint, StartRedo, WriterLost
 from borealis_py.query.spec import Serves
 from borealis_py.simulation.cluster.clock import Scheduler
@@ -59,6 +59,7 @@ BUCKETS = Buckets(100_000)
 FIRST = 17_000_000
 OTHER = "0123456789abcdef"
 KERNEL = ToyKernel(BUCKETS.width_us, 1)
+ONE_NODE = Graph({"q": NodeReads(1, ("s",))})
 SOURCE, UP, ROWS = topics.source("app", "s"), Feed(topics.replica("app", "up", 0)), topics.corrected("app", "q")
 
 
@@ -445,15 +446,19 @@ def test_at_its_end_it_does_not_wait_for_the_log_for_long(world: World, monkeypa
 
 def test_it_says_what_it_may_still_read_where_it_is_told_to(world: World) -> None:
     acks = Feed(topics.acks("app"))
-    world.spec = replace(world.spec, inputs=(Input.source("s"),), ack_us=10_000_000)
+    world.spec = replace(world.spec, inputs=(Input.source("s"),), trimming=Trimming(ONE_NODE))
     replica = world.start()
     world.run(replica, 9.0)
-    (record,) = world.log.committed(acks)
-    said = read_ack(record, Life("a1"))
+    begins, record = world.log.committed(acks)
+    first, said = read_ack(begins, Life("a1")), read_ack(record, Life("a1"))
+    assert first is not None
+    assert isinstance(first[1], Need)
+    assert (first[1].bucket, first[1].offsets, first[1].published) == (FIRST, {"s": 0}, None)
     assert said is not None
     name, need = said
     assert name == ReplicaName("q", 0)
     assert isinstance(need, Need)
+    assert need.number == 2
     checkpoints = sorted(int(name.removesuffix(SUFFIX)) for name in world.spec.checkpoints.names())
     assert FIRST < need.bucket <= checkpoints[0], "what a start from the oldest reads"
     assert need.published is not None

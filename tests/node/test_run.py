@@ -34,6 +34,9 @@ class Losing:
     def turn(self) -> None:
         raise self.lost
 
+    def pulse(self) -> None:
+        """A loaded machine may come to this before the turn."""
+
     def close(self, why: str) -> None:
         self.closed = why
 
@@ -41,7 +44,7 @@ class Losing:
 def start(replica: Any, directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     nothing: Any = SimpleNamespace(close=lambda: None, why_inline=lambda: "")
     spec: Any = SimpleNamespace(
-        checkpoints=LocalLocation(directory), query_hash="", log=None, bucket_us=100_000, timing=Timing()
+        checkpoints=LocalLocation(directory), query_hash="", log=None, bucket_us=100_000, timing=Timing(), trimming=None
     )
     monkeypatch.setattr(run, "Replica", lambda **of: replica)
     run_replica(spec, lambda: nothing, lambda kernel, wake, peer: nothing, threading.Event(), "uid")
@@ -125,7 +128,7 @@ def test_it_sleeps_until_the_next_turn_is_due(tmp_path: Path, monkeypatch: pytes
     monkeypatch.setattr(run, "_pulsing", lambda *args: nullcontext())
     monkeypatch.setattr(run, "threading", SimpleNamespace(Event=Woken))
     spec: Any = SimpleNamespace(
-        checkpoints=LocalLocation(tmp_path), query_hash="", log=None, bucket_us=100_000, timing=Timing()
+        checkpoints=LocalLocation(tmp_path), query_hash="", log=None, bucket_us=100_000, timing=Timing(), trimming=None
     )
     clock: Any = SimpleNamespace(now_us=lambda: 5_000_000)
     with pytest.raises(LostWhileRunning):
@@ -154,7 +157,7 @@ def test_a_start_that_fails_leaves_nothing_open(tmp_path: Path) -> None:
 
 def test_redos_that_cannot_be_had_leave_nothing_open(tmp_path: Path) -> None:
     spec: Any = SimpleNamespace(
-        checkpoints=LocalLocation(tmp_path), query_hash="", log=None, bucket_us=100_000, timing=Timing()
+        checkpoints=LocalLocation(tmp_path), query_hash="", log=None, bucket_us=100_000, timing=Timing(), trimming=None
     )
     closed: list[str] = []
     kernel: Any = SimpleNamespace(close=lambda: closed.append("kernel"))

@@ -15,6 +15,7 @@ from typing import Any
 from borealis_py.log.base import (
     Admin,
     Appender,
+    Deleter,
     Feed,
     Lookup,
     Mending,
@@ -108,6 +109,9 @@ class InstantLog:
 
     def admin(self) -> Admin:
         return self._settled(self._client.admin)
+
+    def deleter(self) -> Deleter:
+        return self._settled(self._client.deleter)
 
     @property
     def unclosed(self) -> int:

@@ -12,3 +12,4 @@ from borealis_py.protocol.trimming.need import Need as Need
 from borealis_py.protocol.trimming.need import Needs as Needs
 from borealis_py.protocol.trimming.need import ReplicaName as ReplicaName
 from borealis_py.protocol.trimming.need import least as least
+from borealis_py.protocol.trimming.plan import Trimming as Trimming

@@ -137,13 +137,14 @@ def holders(graph: Graph, needs: Needs, node: str) -> Iterator[tuple[ReplicaName
 
     A replica that has been silent for long holds nothing if a live peer's checkpoints lie where it can read them: it
     will start from one of these (B45), and what they need is held. One that a user has forgotten holds nothing while a
-    peer lives. While no replica of the node lives, all hold.
+    peer lives, nor does one that the node no longer has. While no replica of the node lives, all hold.
 
     Raises:
         Unsure: of some replica it is not known.
     """
     all_of_it = [ReplicaName(node, k) for k in range(graph.nodes[node].replicas)]
-    unsure = [f"{name} (unknown replica)" for name in needs.of(node) if name not in all_of_it]
+    strangers = [name for name in needs.of(node) if name not in all_of_it and name not in needs.forgotten]
+    unsure = [f"{name} (unknown replica)" for name in strangers]
     out = {*needs.doubts, *needs.silent, *needs.forgotten}
     live = [name for name in all_of_it if name in needs.said and name not in out]
     covered = {needs.said[name].place for name in live} - {""}

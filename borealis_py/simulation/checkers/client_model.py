@@ -29,7 +29,21 @@ class ClientPicture:
         """For each bucket that was tentative at first: the sources missing in the bucket itself."""
         self.lost: str | None = None
         """Why no more changes are delivered."""
+        self.passed_over: list[range] = []
+        """Buckets that it never saw as stable, since it fell behind what is kept."""
         self._undone_from: int | None = None
+
+    def begin_anew(self, now_us: int, start: int) -> None:
+        """A subscription that begins at bucket `start` follows one that was told that what it needs is gone."""
+        gone = range(self.stable, start)
+        self.passed_over.append(gone)
+        for bucket in gone:
+            self.arrival.setdefault(bucket, now_us)
+        self.stable, self.seen = start, max(self.seen, start)
+        for bucket in self.tentative:
+            self.rows.pop(bucket, None)
+        self.tentative.clear()
+        self._undone_from = None
 
     def end(self, why: str) -> None:
         """No more changes are delivered: the next data needed is gone."""

@@ -239,7 +239,7 @@ def client(picture: ClientPicture, truth: NodeTruth) -> None:
         said = f"stable up to {picture.stable}, the sources close only {truth.complete}"
         raise Violation("client", said, truth.complete)
     for bucket in sorted(picture.rows.keys() | truth.rows.keys()):
-        if bucket < picture.start:
+        if bucket < picture.start or any(bucket in gone for gone in picture.passed_over):
             continue
         if bucket >= picture.stable:
             break

@@ -26,6 +26,7 @@ from borealis_py.simulation.cluster.processes import LocalClock
 from borealis_py.simulation.cluster.roles import ClientProcess, Ended, PublisherInput, PublisherProcess, ReplicaProcess
 from borealis_py.simulation.cluster.storage import Disk, FlakyEngine, SimRedos, Spark
 from borealis_py.simulation.cluster.toy_query import QUERY, ToyKernel
+from borealis_py.simulation.cluster.trimming import Deleted, TrimmingHost, trimming_of
 from borealis_py.simulation.log.client import MemoryLog
 from borealis_py.simulation.runner.scenario import Scenario, SimulatedNode
 from borealis_py.simulation.witness.recorder import HeardCheckpoints, HeardRedos, Recorder, Recording, RecordingLog
@@ -60,6 +61,9 @@ class Builder:
         self.disks = {plan.name: {k: Disk() for k in range(plan.replicas)} for plan in scenario.nodes}
         self.sparks = {plan.name: [Spark() for _ in range(plan.replicas)] for plan in scenario.nodes}
         self.engines = {plan.name: [FlakyEngine() for _ in range(plan.replicas)] for plan in scenario.nodes}
+        self.trimming, self.deleted = trimming_of(scenario), Deleted()
+        self.retention_errors: list[str] = []
+        """Which replicas have met a log without what they needed, and what they said of it."""
         self.redos: list[SimRedos] = []
         self.heard: list[Recording] = []
         """For every process that was a replica, what it has read and written."""
@@ -168,6 +172,7 @@ class Builder:
             exchange=None if exchange == 1 else Partitioning(by=("value",), count=exchange),
             replicas=self.plans[node].replicas,
             host=APP,
+            trimming=self.trimming,
         )
 
     def source_feed(self, index: int) -> Feed:
@@ -214,7 +219,11 @@ class Builder:
         client = self.log.client(name)
         spec = self.spec(node, index)
         ear = Recorder(self.scheduler, node, index, name, (spec.settings_feed, spec.control_feed))
-        spec = replace(spec, log=RecordingLog(client, ear))
+        host = (
+            None if self.trimming is None else TrimmingHost(self.scheduler, client, self.trimming, self.deleted, s.seed)
+        )
+        aside = {} if host is None else {topics.acks(self.app): host.append}
+        spec = replace(spec, log=RecordingLog(client, ear, aside))
         engine = self.engines[node][index]
         kernel = self._kernel(node, lambda: engine.fails(rng))
         feeds = tuple(spec.feeds(i) for i in range(len(spec.inputs)))
@@ -244,6 +253,8 @@ class Builder:
         process = ReplicaProcess(
             self.scheduler, name, spec, clock, kernel, redos, store, ended, turned, rng, s.turn_us, busy_us
         )
+        if host is not None:
+            host.start(process)
         ear.heard.bucket = process.replica.manager.f_s
         self.heard.append(ear.heard)
         self.redos.append(redos)

@@ -100,6 +100,7 @@ class ReplicaMachine(Machine):
         except LogError:
             return None
         except RetentionLost as exc:
+            self._wiring.retention_errors.append(f"{name}: {exc}")
             self.give_up(str(exc))
             return None
         process.wake()
@@ -107,6 +108,8 @@ class ReplicaMachine(Machine):
 
     def ended(self, process: Process) -> None:
         if isinstance(process, ReplicaProcess):
+            if process.lost:
+                self._wiring.retention_errors.append(f"{process.name}: {process.lost}")
             self._for_good(process)
         super().ended(process)
 

@@ -205,6 +205,8 @@ class ReplicaProcess(Process):
         self.node, self.index = spec.node, spec.replica
         self.clock = clock
         self.why = ""
+        self.lost = ""
+        """Why the log lacked what it needed."""
         self.final = False
         """Whether it met an error that another start would meet again (`node.run`)."""
         self.other_life = False
@@ -232,6 +234,7 @@ class ReplicaProcess(Process):
         except (Superseded, LogError, RetentionLost, KernelFailed) as exc:
             self.superseded_by = self._owner() if isinstance(exc, Superseded) else None
             self.other_life = isinstance(exc, OtherLife)
+            self.lost = str(exc) if isinstance(exc, RetentionLost) else ""
             lost = isinstance(exc, RetentionLost) and self.replica.manager.state is ReplicaState.RECOVERING
             self.final = lost or self.other_life
             self.why = f"{type(exc).__name__}: {exc}"
@@ -295,10 +298,8 @@ class ClientProcess(Process):
     def turn(self) -> int | None:
         try:
             changes = self.subscription.poll()
-        except (
-            RetentionLost,
-            LogError,
-        ) as exc:  # an application would see it
+        except (RetentionLost, LogError) as exc:  # an application would see it
+            self.ticker.stopped = True
             self._lost(str(exc))
             return None
         if changes:

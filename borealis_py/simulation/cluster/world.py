@@ -16,12 +16,14 @@ from borealis_py.log import topics
 from borealis_py.log.base import Feed, LogError, NewRecord
 from borealis_py.protocol.publishing import Phase
 from borealis_py.simulation.checkers.client_model import ClientPicture
+from borealis_py.simulation.checkers.violation import Violation
 from borealis_py.simulation.cluster.builder import APP, Builder
 from borealis_py.simulation.cluster.clock import Scheduler
 from borealis_py.simulation.cluster.machines import ReplicaMachine, SourceMachine
 from borealis_py.simulation.cluster.neighbour import Neighbour
 from borealis_py.simulation.cluster.processes import RESTART_US, Machine, Process
 from borealis_py.simulation.cluster.roles import ReplicaProcess
+from borealis_py.simulation.cluster.toy_query import QUERY
 from borealis_py.simulation.faults.catalogue import Failpoint
 from borealis_py.simulation.log.client import MemoryLog
 from borealis_py.simulation.log.network import Cut
@@ -152,11 +154,30 @@ class SimulatedWorld:
             if any(process.name == name for process in machine.processes):
                 self._moment(Failpoint.TRANSACTION, machine)
 
-    def _start_client(self, name: str) -> Process:
-        changed = partial(self._client_changed, "client", self.picture)
-        process = self.wiring.client(name, self.origin, changed, self.picture.end)
+    def _start_client(self, name: str) -> Process | None:
+        picture = self.picture
+        first = self.progress(QUERY) if self._behind(picture) else self.origin
+        changed = partial(self._client_changed, "client", picture)
+        try:
+            process = self.wiring.client(name, first, changed, self._client_ended)
+        except LogError:
+            return None
+        start = process.subscription.stream.next
+        if start > picture.stable:
+            picture.begin_anew(self.scheduler.now_us, start)
         process.wake()
         return process
+
+    def _behind(self, picture: ClientPicture) -> bool:
+        """Whether what a client needs next was trimmed: it may be told so, and begins at what is kept."""
+        return picture.stable < self.wiring.deleted.upto.get(QUERY, 0)
+
+    def _client_ended(self, why: str) -> None:
+        current = self.clients.current
+        if self._behind(self.picture) and current is not None and not self.over:
+            self.clients.ended(current)
+        else:
+            self.picture.end(why)
 
     def start_latecomer(self) -> None:
         """Start a second client, which reads the stream from a bucket in the middle on (B38)."""
@@ -166,11 +187,24 @@ class SimulatedWorld:
         picture = ClientPicture(start)
         changed = partial(self._client_changed, "latecomer", picture)
         try:
-            self.wiring.client(f"{self.wiring.prefix}latecomer", start, changed, picture.end).wake()
+            ended = partial(self._late_ended, picture)
+            process = self.wiring.client(f"{self.wiring.prefix}latecomer", start, changed, ended)
         except LogError:  # it may not reach the log now
             self.scheduler.after(RESTART_US, self.start_latecomer)
             return
+        kept = process.subscription.stream.next
+        if kept > max(start, self.wiring.deleted.upto.get(QUERY, 0), self.progress(QUERY)):
+            raise Violation("late view", f"it begins at bucket {kept}, and {start} was asked for", kept)
+        picture.start = picture.stable = picture.seen = kept
+        process.wake()
         self.latecomer = picture
+
+    def _late_ended(self, picture: ClientPicture, why: str) -> None:
+        if self._behind(picture) and not self.over:
+            self.latecomer = None
+            self.scheduler.after(RESTART_US, self.start_latecomer)
+        else:
+            picture.end(why)
 
     @property
     def ended_by_retention(self) -> str | None:

@@ -6,7 +6,7 @@ generator makes all choices.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 
 from borealis_py.log.base import (
     Feed,
@@ -187,6 +187,9 @@ class MemoryClient(Connection):
     def admin(self) -> MemoryAdmin:
         return MemoryAdmin(self, self._healed)
 
+    def deleter(self) -> MemoryDeleter:
+        return MemoryDeleter(self)
+
     def healed(self) -> None:
         for reader in self._readers:
             reader.healed()
@@ -199,6 +202,31 @@ class MemoryClient(Connection):
         for appender in self._appenders:
             appender.die(later_us)
         self.alive = False
+
+
+class MemoryDeleter:
+    """Implements `log.base.Deleter`."""
+
+    def __init__(self, client: Connection) -> None:
+        self._client = client
+
+    def delete_before(self, offsets: Mapping[Feed, int]) -> Mapping[Feed, str]:
+        """See `log.base.Deleter`."""
+        if not self._client.reaches(None):
+            raise LogUnreachable(f"no broker answered {self._client.name}")
+        broker, refused = self._client.log.broker, dict[Feed, str]()
+        for feed, offset in offsets.items():
+            partition = broker.existing(feed)
+            if not self._client.reaches(feed.topic) or partition is None:
+                refused[feed] = "no broker answered" if partition is not None else "there is no such topic"
+            elif offset > partition.stable_end:
+                refused[feed] = f"offset {offset} lies beyond the end"
+            else:
+                partition.delete_before(offset)
+        return refused
+
+    def close(self) -> None:
+        pass
 
 
 class MemoryAdmin:

@@ -9,7 +9,16 @@ from dataclasses import replace
 from borealis_py.protocol.settings import DelayPolicy, Delays, Timing
 from borealis_py.simulation.cluster.toy_query import BIG, QUERY
 from borealis_py.simulation.faults.catalogue import KINDS, LATER, FaultTarget
-from borealis_py.simulation.runner.scenario import ROWS_MAX, SECOND, SIZES, Fault, Scenario, SimulatedNode, names_of
+from borealis_py.simulation.runner.scenario import (
+    ROWS_MAX,
+    SECOND,
+    SIZES,
+    Fault,
+    Retention,
+    Scenario,
+    SimulatedNode,
+    names_of,
+)
 
 NODES_MAX = 4
 REPLICA_SECONDS_MAX = 75
@@ -89,6 +98,7 @@ def draw(seed: int, kinds: Sequence[str] = (), seconds: float | None = None, nod
     part_rows = TINY if any(f.kind == "twins" for f in faults) else BIG
     timing = small(scenario.timing) if any(f.kind in SIZES for f in faults) else scenario.timing
     whole = _publishers(replace(scenario, faults=faults, part_rows=part_rows, timing=timing))
+    whole = replace(whole, retain=_retention(seed))
     if kinds:
         return whole
     beside, rng = random.Random(f"neighbour {seed}"), random.Random(f"partitions {seed}")
@@ -99,6 +109,12 @@ def draw(seed: int, kinds: Sequence[str] = (), seconds: float | None = None, nod
     if slow.random() < SLOW_SHARE:
         whole = replace(whole, rows_per_s=slow.choice((4, 16)) * whole.busiest)
     return whole
+
+
+def _retention(seed: int) -> Retention:
+    """How the world is trimmed. Drawn separately, so that the rest of the world stays the same."""
+    rng = random.Random(f"retention {seed}")
+    return Retention(rng.choice((0, 0, 500_000, 3 * SECOND)), rng.choice((SECOND, 3 * SECOND)))
 
 
 def small(timing: Timing) -> Timing:

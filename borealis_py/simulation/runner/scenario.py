@@ -52,6 +52,15 @@ class Fault:
         return f"{self.at_us / 1e6:7.3f} .. {self.until_us / 1e6:7.3f} s  {label:3} {what}{aimed}"
 
 
+@dataclass(frozen=True, slots=True)
+class Retention:
+    """How a world is trimmed (R16): what is kept of each source and stream beyond what is needed, in microseconds of
+    stime (`lag_us`), and how often replicas trim (`every_us`)."""
+
+    lag_us: int
+    every_us: int
+
+
 def names_of(name: str, parts: int) -> list[str]:
     """The names of the partitions of a source or node, as they run."""
     return [name] if parts == 1 else [part_name(name, i) for i in range(parts)]
@@ -95,6 +104,7 @@ class Scenario:
             partitions.
         spark: redo jobs run on Spark; otherwise all are local.
         reset: it does not heal: the app is begun anew then, and this part of it survives.
+        retain: how its topics are trimmed; None: not at all.
         rows_per_s: how fast a replica's kernel and a redo job process rows; None: rows take no time of their own.
     """
 
@@ -123,6 +133,7 @@ class Scenario:
     spark: bool = True
     reset: str = ""
     rows_per_s: int | None = None
+    retain: Retention | None = None
 
     def rows_us(self, rows: int) -> int:
         """How long this many rows take."""
@@ -274,6 +285,7 @@ class Scenario:
             + (f", but for replicas {', '.join(map(str, self.lost))}" if self.lost else "")
             + (f", beside an app {self.neighbour!r}" if self.neighbour else "")
             + ("" if self.spark else ", without Spark")
+            + ("" if self.retain is None else f", trimmed but for {self.retain.lag_us / 1e6:g} s")
             + (f"; of the input {self.bad:.0%} is bad" if self.bad else "")
             + (f"; rows up to {self.lateness_us / 1e3:g} ms late" if self.lateness_us is not None else "")
             + (f"; by their data: {', '.join(f's{i}' for i in sorted(self.by_data))}" if self.by_data else "")

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Iterator
 
 from borealis_py.log.messages import Threshold, encode
 from borealis_py.protocol.states import ReplicaState
 from borealis_py.simulation.checkers.checker import judge
 from borealis_py.simulation.checkers.observer import Observer
+from borealis_py.simulation.checkers.trimming import TrimmingOracle, bounded, nothing_lacked
 from borealis_py.simulation.checkers.violation import Violation
 from borealis_py.simulation.cluster.resets import end, split
 from borealis_py.simulation.cluster.roles import PublisherProcess
@@ -26,6 +28,7 @@ CALM_US = 1_500_000
 LAG_US = 800_000
 """Stable results are current if they lag at most this: a bucket, the transfers, and progress without rows."""
 
+STAYS_SHARE, STAYS_US = 0.2, 6 * SECOND
 WRITES_US, STEP_US = 1_000_000, 300
 """Time limit within which a reset that should hit a transaction strikes; polling interval."""
 
@@ -39,6 +42,7 @@ class Simulation:
         self.failpoints = Failpoints(self.world)
         self.observer = Observer(self.world, self.failpoints.come)
         self.healed_us: int | None = None
+        self.world.wiring.deleted.before = TrimmingOracle(self.world).before
         hooks = self.world.hooks
         hooks.look, hooks.turned = self.observer.look, self.observer.after_turn
         hooks.moment, hooks.client_changed = self.failpoints.come, self.observer.client_changed
@@ -70,11 +74,21 @@ class Simulation:
         threshold_us = self._scenario.healed_threshold_us
         if threshold_us is not None:
             self.world.put_setting(f"threshold/{QUERY}", encode(Threshold(threshold_us)))
-        if not self._scenario.reset and self._converge() and self._scenario.ends:
-            self._end()
+        if not self._scenario.reset and self._converge():
+            self._stay()
+            if self._scenario.ends:
+                self._end()
+        nothing_lacked(self.world)
         judge(self.world, self.observer)
         if self.world.neighbour is not None and not self._scenario.reset:
             self.world.neighbour.judge()
+
+    def _stay(self) -> None:
+        """In some worlds all stays well for so long that logs must have become short."""
+        s, since = self._scenario, self._scheduler.now_us
+        if s.retain is not None and not s.lost and random.Random(f"stays {s.seed}").random() < STAYS_SHARE:
+            self._scheduler.run_until(since + 5 * s.timing.checkpoint_us + 3 * s.retain.every_us + STAYS_US)
+            bounded(self.world, since)
 
     def _until_somebody_writes(self) -> None:
         """Run until some replica writes, or takes over to write, for a limited time."""

@@ -6,12 +6,14 @@ Nothing here judges. The product's objects are wrapped, not changed: they cannot
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
+from types import MappingProxyType
 
 from borealis_py.log.base import (
     Admin,
     Appender,
+    Deleter,
     Delivery,
     Feed,
     Lookup,
@@ -128,6 +130,11 @@ class Recorder:
         self.turn.ended = True
 
 
+Aside = Callable[[NewRecord], None]
+"""Takes the records of a topic that go to the log on a way of their own."""
+_NOTHING: Mapping[str, Aside] = MappingProxyType({})
+
+
 class RecordingReader:
     """Implements `log.base.Reader`."""
 
@@ -178,10 +185,14 @@ class RecordingReader:
 class RecordingAppender:
     """Implements `log.base.Appender`."""
 
-    def __init__(self, appender: Appender, ear: Recorder) -> None:
-        self._appender, self._ear = appender, ear
+    def __init__(self, appender: Appender, ear: Recorder, aside: Mapping[str, Aside]) -> None:
+        self._appender, self._ear, self._aside = appender, ear, aside
 
     def append(self, record: NewRecord, token: object = None) -> None:
+        aside = self._aside.get(record.feed.topic)
+        if aside is not None:
+            aside(record)
+            return
         self._ear.turn.done.append(record)
         self._appender.append(record, None if token is None else (record.feed, token))
 
@@ -205,14 +216,14 @@ class RecordingAppender:
 class RecordingLog:
     """Implements `log.base.Log`."""
 
-    def __init__(self, client: MemoryClient, ear: Recorder) -> None:
-        self._client, self._ear = client, ear
+    def __init__(self, client: MemoryClient, ear: Recorder, aside: Mapping[str, Aside] = _NOTHING) -> None:
+        self._client, self._ear, self._aside = client, ear, aside
 
     def reader(self, wake: Wake) -> Reader:
         return RecordingReader(self._client.reader(wake), self._ear, self._client.log.broker)
 
     def appender(self, wake: Wake) -> Appender:
-        return RecordingAppender(self._client.appender(wake), self._ear)
+        return RecordingAppender(self._client.appender(wake), self._ear, self._aside)
 
     def lookup(self) -> Lookup:
         return self._client.lookup()
@@ -230,6 +241,9 @@ class RecordingLog:
 
     def admin(self) -> Admin:
         return self._client.admin()
+
+    def deleter(self) -> Deleter:
+        return self._client.deleter()
 
 
 class HeardRedos(SimRedos):

@@ -54,6 +54,9 @@ def test_nothing_goes_while_anything_is_in_doubt_and_it_is_said_of_whom() -> Non
     assert limits(garbage.needs())[0] == TrimLimit(6, ("a.r1", "b.r0"))
     stranger = fold((A, need(7)), (B, need(5)), (C, need(6)), (ReplicaName("a", 2), need(9))).needs()
     assert limits(stranger) == (TrimLimit(None, ("a.r2 (unknown replica)",)),) * 2
+    fewer = fold((A, need(7)), (B, need(5)), (C, need(6)), (ReplicaName("a", 2), need(3)))
+    fewer.forget(ReplicaName("a", 2))
+    assert limits(fewer.needs())[0] == TrimLimit(5, ("a.r1",)), "the node has fewer replicas now, and a user said so"
     wordless = fold((A, need(7)), (B, Need(inc=1, uid="u", number=1, bucket=5, offsets={})), (C, need(6))).needs()
     assert limits(wordless)[1] == TrimLimit(None, ("a.r1 (says nothing of s)",))
     known = fold((A, need(7)), (B, need(5)), (C, need(6))).needs()

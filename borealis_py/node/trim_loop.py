@@ -1,0 +1,93 @@
+"""Deletes what a replica decides that nobody may still read, in a thread of its own (R16).
+
+Clients belong to one thread (ARCHITECTURE: "one thread opens, uses and closes a client"), so this one opens its own.
+Nothing that fails here stops a replica: nothing is deleted then, and its status says why.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+
+import structlog
+
+from borealis_py.log.base import Deleter, Feed, Log, LogError, Lookup
+from borealis_py.node.replica import Replica
+
+log = structlog.get_logger("borealis.trimming")
+
+END_S = 2.0
+"""How long the end of a replica waits for a request that is on its way."""
+
+
+class TrimLoop:
+    """One replica's deletions. Used by one thread. `close` before it ends."""
+
+    def __init__(self, replica: Replica, log_: Log) -> None:
+        self._replica, self._log = replica, log_
+        self._opened = ExitStack()
+        self._clients: tuple[Lookup, Deleter] | None = None
+        self._told: dict[Feed, str] = {}
+        self._failed = ""
+
+    def once(self) -> None:
+        """Decide and delete. A failure is logged once, and tried again with new clients the next time."""
+        try:
+            lookup, deleter = self._clients or self._open()
+            trims = self._replica.decide_trims(lookup)
+            refused = deleter.delete_before(trims.deletions) if trims.deletions else {}
+        except LogError as exc:
+            if str(exc) != self._failed:
+                log.warning("nothing is trimmed: the log cannot be used for it", why=str(exc))
+            self._failed = str(exc)
+            self.close()
+            return
+        self._failed = ""
+        self._replica.trimmed(trims, refused)
+        for feed, why in refused.items():
+            if self._told.get(feed) != why:
+                log.warning("not trimmed; everything else goes on", topic=feed.topic, partition=feed.partition, why=why)
+        self._told.update(refused)
+
+    def _open(self) -> tuple[Lookup, Deleter]:
+        lookup = self._log.lookup()
+        self._opened.callback(lookup.close)
+        deleter = self._log.deleter()
+        self._opened.callback(deleter.close)
+        self._clients = lookup, deleter
+        return self._clients
+
+    def close(self) -> None:
+        """Close the clients; `once` opens others."""
+        self._clients = None
+        self._opened.close()
+
+
+@contextmanager
+def trimming(replica: Replica, log_: Log, every_us: int) -> Iterator[None]:
+    """Trim every `every_us` microseconds in another thread, until the block ends."""
+    over = threading.Event()
+
+    def run() -> None:
+        loop = TrimLoop(replica, log_)
+        try:
+            while not over.wait(every_us / 1e6):
+                _guarded(loop.once)
+        finally:
+            loop.close()
+
+    thread = threading.Thread(target=run, name="trimming", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join(END_S)
+
+
+def _guarded(once: Callable[[], None]) -> None:
+    try:
+        once()
+    except Exception:  # what nobody expected must not end trimming for ever, nor go unseen
+        log.exception("trimming failed; it is tried again")

@@ -1,0 +1,178 @@
+"""One replica's part in trimming: it reads what all replicas may still read, and decides how far its own topic, and the
+sources that its node trims, may be deleted (R16).
+
+Its calls block, so they run in a thread of their own (`node.trim_loop`). It deletes nothing itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+
+from borealis_py.log import topics
+from borealis_py.log.acks import Forgotten, Word, published_by, read_ack, read_acks
+from borealis_py.log.base import Feed, Lookup
+from borealis_py.log.clock import Clock
+from borealis_py.log.description import Life
+from borealis_py.log.messages import TrimStatus
+from borealis_py.log.source_tail import entry_of, resumable
+from borealis_py.node.input_reader import OWN_TAIL
+from borealis_py.node.spec import ReplicaSpec
+from borealis_py.protocol.trimming import (
+    AckFold,
+    Need,
+    ReplicaName,
+    Retain,
+    TrimLimit,
+    Trimming,
+    source_limit,
+    stream_limit,
+)
+from sunion.bucket import Buckets
+from sunion.model import FOREVER
+from sunion.units import Bucket, MonotonicUs, Offset
+
+_WINDOWS = (8, 64, 512, 4_096)
+"""How many of a source's last records are searched for one from which its publisher can resume."""
+
+
+@dataclass(frozen=True, slots=True)
+class Trim:
+    """One topic or source that a replica trims: its `name`, its `feeds`, and how far it may be deleted (`limit`)."""
+
+    name: str
+    feeds: tuple[Feed, ...]
+    limit: TrimLimit
+
+
+@dataclass(frozen=True, slots=True)
+class Trims:
+    """What may be deleted now: `deletions`, of each feed all below this offset. `found`: how that was decided."""
+
+    deletions: Mapping[Feed, Offset] = field(default_factory=dict)
+    found: tuple[Trim, ...] = ()
+
+    def statuses(self, refused: Mapping[Feed, str]) -> tuple[TrimStatus, ...]:
+        """For the replica's status. `refused`: of which feeds the log has deleted nothing, and why."""
+        return tuple(
+            TrimStatus(
+                of.name,
+                of.limit.below,
+                of.limit.held_by,
+                next((refused[feed] for feed in of.feeds if feed in refused), ""),
+            )
+            for of in self.found
+        )
+
+
+class Trimmer:
+    """Used by one thread, but for `sent`."""
+
+    def __init__(self, spec: ReplicaSpec, trimming: Trimming, clock: Clock) -> None:
+        self._spec, self._trimming, self._clock = spec, trimming, clock
+        self._buckets = Buckets(spec.bucket_us)
+        self._me = ReplicaName(spec.node, spec.replica)
+        self._life = Life(spec.app_uid)
+        self._feed = Feed(topics.acks(spec.app))
+        self._begin()
+
+    def _begin(self) -> None:
+        self._fold = AckFold(self._me, self._trimming.silence_us)
+        self._read_to = 0
+
+    def decide(
+        self,
+        lookup: Lookup,
+        frontier: Bucket,
+        sent: Iterable[tuple[Need, MonotonicUs]],
+        retain: Callable[[str], Retain],
+    ) -> Trims:
+        """Read the acknowledgements, and decide.
+
+        Args:
+            frontier: F_s of the replica.
+            sent: acknowledgements that it has appended since the last call, and when.
+            retain: what is kept of a source or stream, by its name as it runs.
+
+        Raises:
+            LogError: the log cannot be read; then nothing may be deleted.
+        """
+        for need, at in sent:
+            self._fold.sent(need, at)
+        self._read(lookup)
+        own = self._own(retain(self._spec.node).bucket(frontier, self._buckets))
+        deletions = {} if own.limit.below is None else dict(self._below(lookup, Bucket(own.limit.below)))
+        sources = []
+        for name in self._trimming.trimmed_by(self._spec.node):
+            source = self._source(lookup, name, retain(name).bucket(frontier, self._buckets))
+            sources.append(source)
+            if source.limit.below is not None and source.limit.below > lookup.bounds(source.feeds[0])[0]:
+                deletions[source.feeds[0]] = Offset(source.limit.below)
+        return Trims(deletions, (own, *sources))
+
+    def _read(self, lookup: Lookup) -> None:
+        first, end = lookup.bounds(self._feed)
+        if end < self._read_to:  # the topic was made again
+            self._begin()
+        for record in lookup.read(self._feed, max(first, self._read_to), end):
+            said = read_ack(record, self._life)
+            if said is not None:
+                _take(self._fold, *said, self._clock.now_us())
+        self._read_to = end
+
+    def _own(self, kept: Bucket | None) -> Trim:
+        spec, needs = self._spec, self._fold.needs()
+        said = needs.said.get(self._me)
+        published = None if said is None else said.published  # what is in the log, so that every writer finds it (R10)
+        limit = stream_limit(self._trimming.graph, needs, spec.node, published, kept)
+        return Trim(spec.own_feeds[0].topic, spec.own_feeds, limit)
+
+    def _below(self, lookup: Lookup, bucket: Bucket) -> Iterator[tuple[Feed, Offset]]:
+        """All that lies before the first record of `bucket`, but for the end that the next start reads (R11)."""
+        for feed in self._spec.own_feeds:
+            first, end = lookup.bounds(feed)
+            at = min(lookup.find(feed, self._buckets.timestamp_ms(bucket)), end - OWN_TAIL)
+            if at > first:
+                yield feed, Offset(at)
+
+    def _source(self, lookup: Lookup, name: str, kept: Bucket | None) -> Trim:
+        feed, resumes, keeps = topics.source(self._spec.app, name), None, None
+        if kept is not None:
+            keeps = Offset(lookup.find(feed, self._buckets.timestamp_ms(kept)))
+            resumes = self._resumable(lookup, feed)
+        return Trim(name, (feed,), source_limit(self._trimming.graph, self._fold.needs(), name, resumes, keeps))
+
+    def _resumable(self, lookup: Lookup, feed: Feed) -> Offset | None:
+        first, end = lookup.bounds(feed)
+        for size in _WINDOWS:
+            begin = max(first, end - size)
+            entries = (entry_of(record, self._life) for record in lookup.read(feed, begin, end))
+            found = resumable([entry for entry in entries if entry is not None], begin)
+            if found is not None or begin == first:
+                return found
+        return None
+
+
+def needed_by_others(spec: ReplicaSpec, trimming: Trimming, lookup: Lookup) -> Bucket | None:
+    """The first bucket of the own node's topics that anybody but this replica may still read; None: not known.
+
+    Raises:
+        LogError: the log cannot be read.
+    """
+    me, life = ReplicaName(spec.node, spec.replica), Life(spec.app_uid)
+    fold = AckFold(me, trimming.silence_us)
+    for name, word in read_acks(lookup, spec.app, life):
+        _take(fold, name, word, MonotonicUs(0))
+    fold.forget(me)
+    published = published_by(lookup, spec.app, life, spec.node)
+    below = stream_limit(trimming.graph, fold.needs(), spec.node, published, Bucket(FOREVER)).below
+    return None if below is None else Bucket(below)
+
+
+def _take(fold: AckFold, name: ReplicaName, word: Word, now: MonotonicUs) -> None:
+    if isinstance(word, Forgotten):
+        fold.forget(name)
+    elif isinstance(word, str):
+        fold.doubt(name, word)
+    else:
+        fold.read(name, word, now)

@@ -1,0 +1,114 @@
+"""Judges trimming (R16) by the world itself: what lies on disks, what is published, what each log still shows.
+
+It shares nothing with the rule: it knows no acknowledgement.
+"""
+
+from __future__ import annotations
+
+from borealis_py.client.tail import fold_at_end
+from borealis_py.log import topics
+from borealis_py.log.base import Feed
+from borealis_py.log.description import Life
+from borealis_py.log.records import EnvelopeError, RangeHeader, StableHeader, unpack_stream
+from borealis_py.log.source_tail import TailEntry, entry_of
+from borealis_py.simulation.checkers.violation import Violation
+from borealis_py.simulation.cluster.machines import ReplicaMachine
+from borealis_py.simulation.cluster.world import SimulatedWorld
+
+OWN_TAIL = 32
+"""Records of its own stream that a start reads."""
+SOURCE_TAIL = 64
+"""Records of a source that its publisher may have to read to resume."""
+MAY_LACK = ("retention", "trim")
+"""Faults whose worlds delete what is still needed, or by a rule of their own."""
+
+
+class TrimmingOracle:
+    """Called before each deletion of a world."""
+
+    def __init__(self, world: SimulatedWorld) -> None:
+        self._world = world
+
+    def before(self, feed: Feed, offset: int, node: str | None) -> None:
+        """Raises Violation: a start, a publisher or a take-over may still need something below this offset."""
+        if node is None:
+            self._source(feed, offset)
+        else:
+            self._stream(feed, offset, node)
+
+    def _stream(self, feed: Feed, offset: int, node: str) -> None:
+        world = self._world
+        partition = world.log.broker.partition(feed)
+        if offset > len(partition.records) - OWN_TAIL:
+            raise Violation("trimming", f"{feed.topic}: the next start of its replica finds no end to read")
+        readers = [machine for machine in world.replicas if any(of.name == node for of in machine.spec.inputs)]
+        starts = [(_oldest(world, machine), machine.label) for machine in (*readers, *world.of_node(node))]
+        needed, who = min([*starts, (world.progress(node), f"the progress of {node}")])
+        for record in partition.records[partition.start : offset]:
+            if record is None:
+                continue
+            try:
+                header, _ = unpack_stream(record.value)
+            except EnvelopeError:
+                continue
+            last = header.bucket if isinstance(header, StableHeader) else -1
+            last = header.end - 1 if isinstance(header, RangeHeader) else last
+            if last >= needed and header.app_uid == world.wiring.app_uid:
+                raise Violation("trimming", f"{feed.topic}: bucket {last} goes, and {who} may need {needed}", last)
+
+    def _source(self, feed: Feed, offset: int) -> None:
+        world = self._world
+        source = next(source for source in world.sources if source.feed == feed)
+        for machine in world.replicas:
+            names = [of.name for of in machine.spec.inputs if not of.replicas]
+            if source.name in names:
+                files = [file for file in machine.disk.files.values() if not file.torn]
+                first = min((file.marks[names.index(source.name)].offset for file in files), default=0)
+                if first < offset:
+                    said = f"{source.name}: all below offset {offset} goes, and {machine.label} may need {first}"
+                    raise Violation("trimming", said)
+        partition, life = world.log.broker.partition(feed), Life(world.wiring.app_uid)
+        found = (entry_of(record, life) for record in partition.read(offset, partition.stable_end))
+        entries: list[TailEntry] = [entry for entry in found if entry is not None]
+        if fold_at_end(entries, offset, world.wiring.target(source.index)) is None:
+            said = f"{source.name}: what is left from offset {offset} on does not tell where to resume"
+            raise Violation("trimming", said)
+
+
+def _oldest(world: SimulatedWorld, machine: ReplicaMachine) -> int:
+    """The lowest bucket from which a checkpoint of this replica resumes."""
+    return min((bucket for bucket, file in machine.disk.files.items() if not file.torn), default=world.origin)
+
+
+def nothing_lacked(world: SimulatedWorld) -> None:
+    """Raises Violation: a replica did not find in the log what it needed, although only trimming has deleted any."""
+    errors = world.wiring.retention_errors
+    if errors and not any(fault.kind in MAY_LACK for fault in world.scenario.faults):
+        raise Violation("retention", errors[0])
+
+
+def bounded(world: SimulatedWorld, since_us: int) -> None:
+    """Once all has been well for long enough, the logs hold what retention keeps, and little more.
+
+    Args:
+        since_us: so long ago everything was well: what was complete by then may be in no log any more.
+
+    Raises:
+        Violation: a replica's topic, or a source, still begins before that.
+    """
+    retain, wiring = world.scenario.retain, world.wiring
+    if retain is None:
+        return
+    bucket = wiring.buckets.of(since_us - retain.lag_us)
+    stamp = wiring.buckets.timestamp_ms(bucket)
+    feeds = [
+        (feed, OWN_TAIL)
+        for plan in world.scenario.nodes
+        for k in range(plan.replicas)
+        for feed in topics.own_feeds(wiring.app, plan.name, k, plan.exchange)
+    ]
+    for feed, tail in (*feeds, *((source.feed, SOURCE_TAIL) for source in world.sources)):
+        partition = world.log.broker.partition(feed)
+        at = min(partition.find(stamp), len(partition.records) - tail)
+        if partition.start < at:
+            raise Violation("bounded", f"{feed.topic}[{feed.partition}] begins at {partition.start}, and {at} would do")

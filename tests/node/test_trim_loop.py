@@ -1,0 +1,92 @@
+"""The thread that deletes: what it does with what the replica decides, and that nothing that fails ends it (R16)."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping
+from typing import Any, cast
+
+from structlog.testing import capture_logs
+
+from borealis_py.log.base import Feed, LogError, NewRecord
+from borealis_py.node.replica import Replica
+from borealis_py.node.trim_loop import TrimLoop, trimming
+from borealis_py.node.trimmer import Trims
+from tests.support.instant_log import InstantLog
+from tests.support.running import until
+
+OWN, OTHER = Feed("app.q.r0"), Feed("nowhere")
+
+
+class Deciding:
+    """A replica that decides on these deletions, or raises."""
+
+    def __init__(self, deletions: Mapping[Feed, int], *errors: Exception) -> None:
+        self.deletions, self.errors = deletions, list(errors)
+        self.told: list[Mapping[Feed, str]] = []
+        self.threads: set[str] = set()
+
+    def decide_trims(self, lookup: Any) -> Trims:
+        self.threads.add(threading.current_thread().name)
+        if self.errors:
+            raise self.errors.pop(0)
+        return Trims(cast(Any, self.deletions))
+
+    def trimmed(self, trims: Trims, refused: Mapping[Feed, str]) -> None:
+        self.told.append(refused)
+
+
+def a_log() -> InstantLog:
+    log = InstantLog()
+    log.create([OWN.topic])
+    log.put(*(NewRecord(OWN, b"x") for _ in range(10)))
+    return log
+
+
+def loop(replica: Deciding, log: InstantLog) -> TrimLoop:
+    return TrimLoop(cast(Replica, replica), log)
+
+
+def test_it_deletes_and_reports() -> None:
+    log, replica = a_log(), Deciding({OWN: 4})
+    it = loop(replica, log)
+    it.once()
+    assert log.lookup().bounds(OWN) == (4, 10)
+    assert replica.told == [{}]
+    it.close()
+
+
+def test_what_is_refused_is_reported_each_time_and_logged_once() -> None:
+    log, replica = a_log(), Deciding({OTHER: 4, OWN: 3})
+    it = loop(replica, log)
+    with capture_logs() as lines:
+        it.once()
+        it.once()
+    assert [set(told) for told in replica.told] == [{OTHER}, {OTHER}]
+    assert [(line["log_level"], line["topic"]) for line in lines] == [("warning", OTHER.topic)]
+    assert log.lookup().bounds(OWN) == (3, 10)
+    it.close()
+
+
+def test_a_log_that_cannot_be_read_deletes_nothing_and_is_tried_again_with_other_clients() -> None:
+    log, replica = a_log(), Deciding({OWN: 4}, LogError("no broker"), LogError("no broker"))
+    it = loop(replica, log)
+    with capture_logs() as lines:
+        it.once()
+        it.once()
+    assert [line["why"] for line in lines] == ["no broker"]
+    assert log.unclosed == 0
+    assert log.lookup().bounds(OWN) == (0, 10)
+    it.once()
+    assert log.lookup().bounds(OWN) == (4, 10)
+    it.close()
+
+
+def test_it_runs_in_a_thread_of_its_own_whatever_fails_and_leaves_nothing_open() -> None:
+    log, replica = a_log(), Deciding({OWN: 4}, RuntimeError("never thought of"))
+    before = log.unclosed
+    with capture_logs() as lines, trimming(cast(Replica, replica), log, 1_000):
+        until(lambda: replica.told, "a round")
+    until(lambda: log.unclosed == before, "its clients are closed")
+    assert replica.threads == {"trimming"}
+    assert [line["log_level"] for line in lines] == ["error"]
