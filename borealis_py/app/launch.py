@@ -27,7 +27,7 @@ from borealis_py.log import topics
 from borealis_py.log.base import Log
 from borealis_py.log.description import APP_KEY, OtherVersion
 from borealis_py.log.ingress_status import IngressRole
-from borealis_py.log.messages import Description, ExpectedSilence, Policy, Status, Threshold
+from borealis_py.log.messages import Description, ExpectedSilence, Policy, RetainSetting, Status, Threshold
 from borealis_py.node.checkpoint_storage import LocationError, forget
 from borealis_py.node.code_storage import StoredCode
 from borealis_py.protocol.settings import Timing
@@ -355,4 +355,8 @@ def _changed_settings(before: AppState | None, spec: AppSpec) -> dict[str, msgsp
             declared = before.spec.ingresses.get(name)
             if declared is not None and declared.expect_us != one.expect_us:
                 values[f"expect/{name}"] = ExpectedSilence(before.app_uid, one.expect_us)
+    streams = [] if before is None else [*spec.sources, *spec.all_nodes]
+    for name in streams:
+        if before is not None and before.spec.retain_us(name) != spec.retain_us(name):
+            values[f"retain/{name}"] = RetainSetting(spec.retain_us(name))
     return values

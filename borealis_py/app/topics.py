@@ -40,7 +40,8 @@ def topics_of(spec: AppSpec) -> list[TopicSpec]:
     runs = physical(spec)
     queries, nodes = ({name: n.replicas for name, n in kind.items()} for kind in (runs.queries, runs.nodes))
     exchanges = {name: count_of(n.exchange) for name, n in runs.nodes.items()}
-    return topics.of_app(spec.name, list(runs.sources), queries, nodes, exchanges)
+    trimmed = [name for name in (*runs.sources, *runs.all_nodes) if runs.retain_us(name) is not None]
+    return topics.of_app(spec.name, list(runs.sources), queries, nodes, exchanges, trimmed)
 
 
 def redo_topics_of(spec: AppSpec) -> list[TopicSpec]:

@@ -40,6 +40,7 @@ from borealis_py.cli.commands import (
 from borealis_py.cli.console import fail as show_error
 from borealis_py.cli.errors import hint_of, is_expected
 from borealis_py.cli.resuming import resume
+from borealis_py.cli.retaining import retain
 from borealis_py.cli.source_settings import app as source_settings
 
 app = typer.Typer(
@@ -88,6 +89,7 @@ app.command(
     context_settings={"ignore_unknown_options": True},
 )(threshold.threshold)  # -1s is a value
 app.command("policy", short_help="Change a query's policies while it runs.")(policy.policy)
+app.command("retain", short_help="Show or change how much of a stream is kept.")(retain)
 app.command("resume", short_help="Publish a query again whose replicas differed.")(resume)
 app.add_typer(source_settings, name="source")
 app.add_typer(fail.app, name="fail")

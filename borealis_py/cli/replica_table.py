@@ -135,7 +135,14 @@ def remarks(state: AppState, statuses: Statuses, now_us: int) -> list[str]:
         f"resume {query}` goes on, or `borealis up --reset` begins anew"
         for query, why in diverged(state, statuses, now_us).items()
     ]
-    return differ + stopped + inline + late + apart
+    return differ + stopped + inline + late + apart + _untrimmed(statuses, now_us)
+
+
+def _untrimmed(statuses: Statuses, now_us: int) -> list[str]:
+    """Which topics replicas would trim and cannot, and why."""
+    from borealis_py.observe.overview import waiting_trims
+
+    return [f"nothing of {topic} is trimmed: {why}" for topic, why in waiting_trims(statuses, now_us).items()]
 
 
 def _writer(state: AppState, source: InputStatus) -> str:

@@ -1,6 +1,6 @@
 """Deletes the beginnings of topics, with kafka-python.
 
-librdkafka's `delete_records` frees a feed's leader twice while it looks for it (docs/decisions/018), so a client of
+librdkafka's `delete_records` may free a request twice while it looks for a leader (docs/decisions/018), so a client of
 another library does it: opened at the first deletion only, by the thread that uses it.
 """
 

@@ -160,6 +160,8 @@ class TrimStatus(msgspec.Struct, frozen=True):
     """Who holds the rest: "retain", replicas, the progress, a publisher; where nothing may go, for whom it waits."""
     refused: str = ""
     """Why the log deleted nothing, in words; "": it did."""
+    waits_since_wall_us: int = 0
+    """Since when nothing may go although something would be deleted: microseconds since 1970; 0: something may."""
 
 
 class Status(msgspec.Struct, frozen=True):

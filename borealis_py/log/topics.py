@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from types import MappingProxyType
 
 from borealis_py.log.base import Feed, TopicSpec
@@ -23,6 +23,8 @@ EVENT_TIME = (
     ("max.message.bytes", str(RECORD_BYTES_MAX)),
 )
 COMPACTED = (("cleanup.policy", "compact"), ("segment.ms", "600000"), ("min.compaction.lag.ms", "600000"))
+SOURCE_SEGMENT, STREAM_SEGMENT = (("segment.bytes", "67108864"),), (("segment.bytes", "16777216"),)
+"""Of topics that are trimmed: only whole segments are freed, and these roll by size."""
 SHORT = (("retention.ms", "3600000"), ("segment.ms", "600000"))
 RPC = (("retention.ms", "600000"), ("segment.ms", "60000"), ("max.message.bytes", str(RECORD_BYTES_MAX)))
 """Messages about redos are useless after seconds, and may be large: they carry states."""
@@ -115,18 +117,25 @@ def of_app(
     queries: dict[str, int],
     nodes: Mapping[str, int] = _NONE,
     exchanges: Mapping[str, int] = _NONE,
+    trimmed: Collection[str] = (),
 ) -> list[TopicSpec]:
     """Every topic of an app as it runs, with each partition of a partitioned node as a node.
 
     Args:
         queries: name to number of replicas. nodes: likewise, for nodes that are not queries and have no corrected
             stream. exchanges: number of partitions that a node writes if its readers are all partitioned alike.
+        trimmed: sources and nodes that are not kept whole, by name as they run.
     """
     parts = Counter(base_name(name) for name in (*sources, *queries))
-    specs = [TopicSpec(stream(app, name), count, EVENT_TIME) for name, count in parts.items()]
+    small = {base_name(name) for name in trimmed} & {base_name(name) for name in sources}
+    specs = [
+        TopicSpec(stream(app, name), count, EVENT_TIME + (SOURCE_SEGMENT if name in small else ()))
+        for name, count in parts.items()
+    ]
     for node, replicas in {**nodes, **queries}.items():
         count = exchanges.get(node, 1)
-        specs += [TopicSpec(replica(app, node, k), count, EVENT_TIME) for k in range(replicas)]
+        config = EVENT_TIME + (STREAM_SEGMENT if node in trimmed else ())
+        specs += [TopicSpec(replica(app, node, k), count, config) for k in range(replicas)]
         specs.append(TopicSpec(progress(app, node), config=COMPACTED))
     specs.append(TopicSpec(control(app), partitions=max(1, len(nodes) + len(queries)), config=SHORT))
     specs.append(TopicSpec(settings(app), config=COMPACTED))

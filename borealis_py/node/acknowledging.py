@@ -16,6 +16,7 @@ from borealis_py.node.checkpoints import KEEP
 from borealis_py.node.spec import ReplicaSpec
 from borealis_py.protocol.incarnation import Identity, StartPoint
 from borealis_py.protocol.trimming import KeptCheckpoint, Need, ReplicaName, least
+from borealis_py.protocol.trimming.fold import SENT_MAX
 from sunion.units import Bucket, MonotonicUs, Offset
 
 REPEAT_US = 600_000_000
@@ -32,7 +33,7 @@ class Acknowledging:
         self._number = 0
         self._said: tuple[KeptCheckpoint, ...] | None = None
         self._said_us = MonotonicUs(0)
-        self._sent: deque[tuple[Need, MonotonicUs]] = deque()
+        self._sent: deque[tuple[Need, MonotonicUs]] = deque(maxlen=SENT_MAX)
 
     def first(self, now: MonotonicUs, lookup: Lookup, start: StartPoint) -> NewRecord:
         """The acknowledgement with which an incarnation begins: it may read all that the one before might, and what

@@ -266,9 +266,15 @@ class Replica:
         sent = self._acknowledging.sent()
         return self._trimmer.decide(lookup, Bucket(self.manager.f_s), sent, self.settings.retain)
 
+    @property
+    def trims_anything(self) -> bool:
+        """Whether anything of what it trims is not to be kept whole. May be read in another thread."""
+        return self._trimmer is not None and self._trimmer.trims_anything(self.settings.retain)
+
     def trimmed(self, trims: Trims, refused: Mapping[Feed, str]) -> None:
         """Report what was decided, and of which feeds the log has refused to delete anything, and why."""
-        self._reporter.trims = trims.statuses(refused)
+        reporter = self._reporter
+        reporter.trims = trims.statuses(refused, reporter.trims, self._clock.wall_us())
 
     def _hold(self) -> None:
         self._input_reader.hold(self._unreachable | self.manager.throttled, self.manager.waiting)

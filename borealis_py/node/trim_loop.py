@@ -14,6 +14,7 @@ import structlog
 
 from borealis_py.log.base import Deleter, Feed, Log, LogError, Lookup
 from borealis_py.node.replica import Replica
+from borealis_py.node.trimmer import Trims
 
 log = structlog.get_logger("borealis.trimming")
 
@@ -32,7 +33,14 @@ class TrimLoop:
         self._failed = ""
 
     def once(self) -> None:
-        """Decide and delete. A failure is logged once, and tried again with new clients the next time."""
+        """Decide and delete. Where everything is to be kept it needs no client.
+
+        A failure is logged once, and tried again with new clients the next time.
+        """
+        if not self._replica.trims_anything:
+            self.close()
+            self._replica.trimmed(Trims(), {})
+            return
         try:
             lookup, deleter = self._clients or self._open()
             trims = self._replica.decide_trims(lookup)

@@ -52,14 +52,23 @@ class Trims:
     deletions: Mapping[Feed, Offset] = field(default_factory=dict)
     found: tuple[Trim, ...] = ()
 
-    def statuses(self, refused: Mapping[Feed, str]) -> tuple[TrimStatus, ...]:
-        """For the replica's status. `refused`: of which feeds the log has deleted nothing, and why."""
+    def statuses(
+        self, refused: Mapping[Feed, str], before: Iterable[TrimStatus], wall_us: int
+    ) -> tuple[TrimStatus, ...]:
+        """For the replica's status.
+
+        Args:
+            refused: of which feeds the log has deleted nothing, and why.
+            before: what the last one said. wall_us: the time, in microseconds since 1970.
+        """
+        since = {said.topic: said.waits_since_wall_us for said in before}
         return tuple(
             TrimStatus(
                 of.name,
                 of.limit.below,
                 of.limit.held_by,
                 next((refused[feed] for feed in of.feeds if feed in refused), ""),
+                (since.get(of.name) or wall_us) if of.limit.waits else 0,
             )
             for of in self.found
         )
@@ -97,6 +106,8 @@ class Trimmer:
         Raises:
             LogError: the log cannot be read; then nothing may be deleted.
         """
+        if not self.trims_anything(retain):
+            return Trims()
         for need, at in sent:
             self._fold.sent(need, at)
         self._read(lookup)
@@ -109,6 +120,11 @@ class Trimmer:
             if source.limit.below is not None and source.limit.below > lookup.bounds(source.feeds[0])[0]:
                 deletions[source.feeds[0]] = Offset(source.limit.below)
         return Trims(deletions, (own, *sources))
+
+    def trims_anything(self, retain: Callable[[str], Retain]) -> bool:
+        """Whether anything of what the replica trims is not to be kept whole."""
+        names = (self._spec.node, *self._trimming.trimmed_by(self._spec.node))
+        return any(retain(name).lag_us is not None for name in names)
 
     def _read(self, lookup: Lookup) -> None:
         first, end = lookup.bounds(self._feed)

@@ -21,6 +21,9 @@ from borealis_py.query.names import base_name
 from borealis_py.query.spec import AppSpec
 from sunion.bucket import Buckets
 
+TRIM_WAIT_US = 60_000_000
+"""Trimming that waits for so long is told: at first replicas have said nothing yet."""
+
 
 def overview(
     state: AppState,
@@ -104,6 +107,19 @@ def late_sources(statuses: Statuses) -> dict[str, InputStatus]:
             known = found.get(source.name)
             if source.late_us[2] > 0 and (known is None or source.tuples > known.tuples):
                 found[source.name] = source
+    return found
+
+
+def waiting_trims(statuses: Statuses, now_us: int) -> dict[str, str]:
+    """Topics of which nothing may be deleted for a minute now, or which the log does not let replicas delete, and why,
+    in words."""
+    found: dict[str, str] = {}
+    for status in statuses.values():
+        for trim in status.trims if status.event != "STOPPED" else ():
+            if trim.refused:
+                found[trim.topic] = trim.refused
+            elif trim.waits_since_wall_us and now_us - trim.waits_since_wall_us >= TRIM_WAIT_US:
+                found[trim.topic] = f"it waits for {', '.join(trim.held_by)}"
     return found
 
 

@@ -34,6 +34,7 @@ from borealis_py.query.plan import (
     WindowApplyOp,
     WindowOp,
 )
+from borealis_py.query.retention import checked_retain, parse_retain
 from borealis_py.query.schemas import columns_of
 from borealis_py.query.spec import AppSpec, NodeSpec, Partitioning, PolicyName, QuerySpec
 from borealis_py.query.stream import Framed, Stream, Table, Windowed
@@ -50,9 +51,13 @@ class App:
         modules: Python files with functions for `apply`: paths, relative to the working directory. Their content is
             part of the queries that use them; `up` copies them beside the checkpoints, and replicas load them from
             there. They may import each other, the standard library and what is installed.
+        retain: how much of each stream between nodes and to live readers is kept beyond what is needed: "needed",
+            "all", or time behind the last stable result: "1h". Corrected streams are kept whole.
     """
 
-    def __init__(self, name: str, bucket: str = "100ms", modules: Sequence[str | PurePath] = ()) -> None:
+    def __init__(
+        self, name: str, bucket: str = "100ms", modules: Sequence[str | PurePath] = (), retain: str = "all"
+    ) -> None:
         self.name = check_stream_name(name, "app")
         self.modules = code_files(modules, name)
         self.bucket_us = parse_duration(bucket, f"bucket of app {name!r}")
@@ -65,8 +70,12 @@ class App:
         self._ingresses: dict[str, IngressSpec] = {}
         self._nodes: dict[str, NodeSpec] = {}  # insertion order: a stream comes before the streams derived from it
         self._queries: dict[str, QuerySpec] = {}
+        self._retain_us = parse_retain(retain, f"app {name!r}")
+        self._retain: dict[str, int | None] = {}
 
-    def source(self, name: str, schema: Mapping[str, str] | type, partitions: int | None = None) -> Stream:
+    def source(
+        self, name: str, schema: Mapping[str, str] | type, partitions: int | None = None, retain: str = "all"
+    ) -> Stream:
         """A source stream. Types: string, int64, double, bool, decimal(p,s), timestamp, date, binary, json; any value
         may be null.
 
@@ -80,12 +89,15 @@ class App:
             partitions: number of partitions, each with its own publisher (`borealis publish NAME.0 ...`). The stream
                 merges all their rows by (stime, partition, seq); a bucket is complete when it is complete in every
                 partition.
+            retain: how much of it is kept beyond what replicas need: "all", "needed", or time behind the last stable
+                result: "24h". What is deleted can be audited no more.
 
         Raises:
             QueryError: a name that is taken or invalid, an unknown type, or an invalid number of partitions.
         """
         self._free(check_stream_name(name, "source"), "source")
         where = f"source {name!r}"
+        self._retain[name] = parse_retain(retain, where)
         self._sources[name] = check_schema(columns_of(schema, where), where)
         if partitions is not None:
             self._source_partitions[name] = checked_count(partitions, f"source {name!r}")
@@ -237,6 +249,7 @@ class App:
         replicas: int = 2,
         partitions: int | None = None,
         by: str | Sequence[str] | None = None,
+        retain: str | None = None,
     ) -> None:
         """Run `stream` continuously as query `name`; its results are the corrected stream `<app>.<name>`.
 
@@ -249,6 +262,7 @@ class App:
             replicas: how many replicas run the query, 1 to 9.
             partitions, by: as for `Stream.node`. The corrected stream's topic has the same number of partitions and
                 keeps the order of each key.
+            retain: of its replicas' streams, as for `App`, and not less than the threshold; None: as the app says.
 
         Raises:
             QueryError: a name that is taken or invalid, an invalid threshold or policy, or invalid partitions.
@@ -261,10 +275,13 @@ class App:
                 raise QueryError(f"{where}: {what}={policy!r}; choose process, delay or suspend")
         parts = checked(partitions, by, stream.columns, where)
         plan, inputs = _linearise(stream, parts, where)
+        threshold_us = parse_duration(delay_threshold, f"delay_threshold of {where}")
+        if retain is not None:
+            self._retain[name] = checked_retain(retain, threshold_us, where)
         self._queries[name] = QuerySpec(
             inputs=inputs,
             plan=plan,
-            threshold_us=parse_duration(delay_threshold, f"delay_threshold of {where}"),
+            threshold_us=threshold_us,
             on_failure=on_failure,
             on_stabilization=on_stabilization,
             replicas=_checked_replicas(replicas, where),
@@ -296,6 +313,7 @@ class App:
             ingresses=dict(self._ingresses),
             nodes=nodes,
             queries=dict(self._queries),
+            retain={**dict.fromkeys((*nodes, *self._queries), self._retain_us), **self._retain},
         )
 
     def _replicas(self) -> dict[str, int]:

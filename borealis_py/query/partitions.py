@@ -157,6 +157,7 @@ def physical(app: AppSpec) -> AppSpec:
         sources={part: columns for name, columns in app.sources.items() for part in _source_parts(app, name)},
         nodes={part: node for name, spec in app.nodes.items() for part, node in _parts(app, name, spec)},
         queries={part: query for name, spec in app.queries.items() for part, query in _parts(app, name, spec)},
+        retain=app.retain,
     )
 
 

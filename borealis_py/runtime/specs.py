@@ -12,6 +12,7 @@ from borealis_py.log.base import Log
 from borealis_py.log.kernel import Kernel
 from borealis_py.node.dynamic_settings import declared
 from borealis_py.node.spec import ReplicaSpec
+from borealis_py.protocol.trimming import Graph, NodeReads, Retain, Trimming
 from borealis_py.query.spec import AppSpec
 from reconcile.replay_context import ReplayContext, make_kernel, node_context
 
@@ -51,7 +52,18 @@ def replica_spec(
         engine_memory_bytes=memory_bytes,
         replicas=spec.node(node).replicas,
         made_of=tuple(state.description.made_of.items()),
+        trimming=trimming_of(spec),
     )
+
+
+def trimming_of(runs: AppSpec) -> Trimming:
+    """What its replicas are told of trimming (R16). `runs`: the app as it runs."""
+    nodes = {}
+    for name, node in runs.all_nodes.items():
+        inputs = runs.inputs_of(name)
+        sources, streams = ([of.name for of in inputs if bool(of.replicas) is stream] for stream in (False, True))
+        nodes[name] = NodeReads(node.replicas, tuple(sources), tuple(streams))
+    return Trimming(Graph(nodes), {name: Retain(runs.retain_us(name)) for name in (*runs.sources, *nodes)})
 
 
 def work_of(spec: ReplicaSpec) -> ReplayContext:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import cast
@@ -152,7 +153,7 @@ class SimulatedApp:
 
     def _replica(self, node: str, index: int, machine: Machine, name: str) -> Process:
         client, rng, kernel = self.log.client(name), self._rng(name), self.kernels[node]
-        spec = replica_spec(self.state, node, index, client, NOWHERE)
+        spec = replace(replica_spec(self.state, node, index, client, NOWHERE), trimming=None)  # no world is so long
         feeds = tuple(spec.feeds(i) for i in range(len(spec.inputs)))
         how = spec.bucket_us, spec.timing.ahead_max_us, spec.app_uid
         worker = self.log.client(f"redo.{node}.r{index}")

@@ -17,7 +17,7 @@ from borealis_py.cli.reference.status import COLUMNS, DERIVED, INGRESS, INGRESS_
 from borealis_py.cli.replica_table import COLUMNS as SHOWN
 from borealis_py.config.reference import documented
 from borealis_py.log.ingress_status import IngressInput, IngressStatus
-from borealis_py.log.messages import Description, InputStatus, RedoStatus, Status
+from borealis_py.log.messages import Description, InputStatus, RedoStatus, Status, TrimStatus
 from borealis_py.observe.ingress_overview import ingress_overview
 from borealis_py.observe.overview import overview
 from borealis_py.query import App
@@ -45,7 +45,7 @@ def test_every_public_name_is_on_its_page() -> None:
     assert all(f"\n## {name}\n" in PAGES["python"]() for name in borealis_py.__all__)
 
 
-@pytest.mark.parametrize("kind", [Status, InputStatus, RedoStatus, IngressStatus, IngressInput])
+@pytest.mark.parametrize("kind", [Status, InputStatus, RedoStatus, TrimStatus, IngressStatus, IngressInput])
 def test_every_field_of_a_status_is_explained(kind: type[msgspec.Struct]) -> None:
     assert [name for name, _ in documented(kind)] == list(kind.__struct_fields__)
 

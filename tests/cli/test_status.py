@@ -13,7 +13,7 @@ from borealis_py.app.replicas import ProcessName
 from borealis_py.app.state import AppState, Statuses
 from borealis_py.app.supervision import Fate
 from borealis_py.cli.replica_table import COLUMNS, fate_lines, remarks, replica_table, row
-from borealis_py.log.messages import Description, InputStatus
+from borealis_py.log.messages import Description, InputStatus, TrimStatus
 from borealis_py.observe.overview import overview
 from borealis_py.query import App
 from sunion.bucket import Buckets
@@ -249,3 +249,22 @@ def test_replicas_that_differ_come_first_with_what_to_do() -> None:
     assert line.startswith("DIVERGED: nothing of q is published: they differ. `borealis audit q` recomputes it; then")
     assert remarks(replace(state, diverged={"q": "they differ"}), {}, WALL_US) == [line]
     assert remarks(state, {("q", 0): status()}, WALL_US) == []
+
+
+def test_it_is_told_for_whom_trimming_waits_and_what_brokers_refuse() -> None:
+    shop = App("shop")
+    shop.query("q", shop.source("s", schema={"item": "string"}).filter("true"))
+    spec = shop.describe()
+    state = AppState("shop", spec, Description(spec.to_json(), spec.hash, NOW, "", "a1"))
+    minute = 60_000_000
+    waits = TrimStatus("shop.q.r0", None, ("q.r1 (has said nothing yet)",), "", WALL_US - minute)
+    fresh = TrimStatus("shop.q.r1", None, ("q.r1 (has said nothing yet)",), "", WALL_US - minute + 1)
+    refused = TrimStatus("s", 7, ("retain",), "the ACLs lack DELETE on topic shop.s")
+    fine = TrimStatus("t", 7, ("q.r0",))
+    told = remarks(state, {("q", 0): status(trims=(waits, fresh, refused, fine))}, WALL_US)
+    assert [line for line in told if "trimmed" in line] == [
+        "nothing of shop.q.r0 is trimmed: it waits for q.r1 (has said nothing yet)",
+        "nothing of s is trimmed: the ACLs lack DELETE on topic shop.s",
+    ]
+    stopped = status(trims=(waits, refused), event="STOPPED")
+    assert not any("trimmed" in line for line in remarks(state, {("q", 0): stopped}, WALL_US))

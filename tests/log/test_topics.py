@@ -34,6 +34,12 @@ def test_every_topic_of_an_app_and_how_long_it_is_kept() -> None:
     assert {"app.s", "app.q", "app.q.r0", "app.deadletter"} <= set(large)
 
 
+def test_topics_that_are_trimmed_have_segments_that_can_be_freed() -> None:
+    specs = topics.of_app("app", ["s.0", "s.1", "t"], {"q": 1}, {"n": 1}, trimmed=["s.0", "s.1", "n"])
+    segments = {s.name: size for s in specs if (size := dict(s.config).get("segment.bytes"))}
+    assert segments == {"app.s": "67108864", "app.n.r0": "16777216"}
+
+
 def test_where_a_partition_lies() -> None:
     assert topics.source("app", "s.1") == topics.corrected("app", "s.1") == Feed("app.s", 1)
     assert topics.source("app", "s") == Feed("app.s", 0)

@@ -25,6 +25,7 @@ class Deciding:
         self.deletions, self.errors = deletions, list(errors)
         self.told: list[Mapping[Feed, str]] = []
         self.threads: set[str] = set()
+        self.trims_anything = True
 
     def decide_trims(self, lookup: Any) -> Trims:
         self.threads.add(threading.current_thread().name)
@@ -54,6 +55,14 @@ def test_it_deletes_and_reports() -> None:
     assert log.lookup().bounds(OWN) == (4, 10)
     assert replica.told == [{}]
     it.close()
+
+
+def test_where_everything_is_to_be_kept_it_opens_nothing() -> None:
+    log, replica = a_log(), Deciding({OWN: 4})
+    replica.trims_anything = False
+    loop(replica, log).once()
+    assert log.unclosed == 0
+    assert log.lookup().bounds(OWN) == (0, 10)
 
 
 def test_what_is_refused_is_reported_each_time_and_logged_once() -> None:

@@ -102,8 +102,15 @@ def test_what_retention_keeps_stays() -> None:
     world = World()
     world.all_say(40, published=60)
     assert world.decide(Retain(75 * BUCKETS.width_us)).deletions == {OWN: 25, SOURCE: 26}, "a claim lies before it"
-    assert world.decide(ALL).deletions == {}
-    assert world.held_by(ALL) == [("retain",)] * 2
+    assert world.decide(ALL) == Trims()
+
+
+def test_one_of_its_topics_may_be_kept_whole() -> None:
+    world = World()
+    world.all_say(40, published=60)
+    trims = world.trimmer.decide(world.lookup, FIRST + LENGTH, (), lambda name: ALL if name == "s" else NEEDED)
+    assert trims.deletions == {OWN: 40}
+    assert trims.found[1].limit.held_by == ("retain",)
 
 
 def test_the_own_topic_keeps_the_end_that_the_next_start_reads() -> None:
@@ -196,6 +203,16 @@ def test_what_others_need_does_not_count_the_own_replica() -> None:
 def test_what_was_decided_is_told_with_what_the_log_refused() -> None:
     world = World()
     world.all_say(40, published=60)
-    own, source = world.decide().statuses({SOURCE: "not allowed"})
+    own, source = world.decide().statuses({SOURCE: "not allowed"}, (), 7)
     assert (own.topic, own.below, own.held_by, own.refused) == (OWN.topic, FIRST + 40, ("q.r0", "q.r1", "r.r0"), "")
     assert (source.topic, source.below, source.refused) == ("s", 40, "not allowed")
+    assert own.waits_since_wall_us == source.waits_since_wall_us == 0
+
+
+def test_it_is_told_since_when_trimming_waits() -> None:
+    world = World()
+    first = world.decide().statuses({}, (), 7)
+    second = world.decide().statuses({}, first, 9)
+    assert [said.waits_since_wall_us for said in (*first, *second)] == [7] * 4
+    world.all_say(40, published=60)
+    assert [said.waits_since_wall_us for said in world.decide().statuses({}, second, 11)] == [0, 0]

@@ -5,10 +5,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from borealis_py.simulation.runner.generator import draw
 from borealis_py.simulation.runner.run import run_scenario
+from borealis_py.simulation.runner.scenario import Scenario
 from tests.simulation.planted import BUGS, Bug
 
 pytestmark = pytest.mark.sim
@@ -22,7 +25,7 @@ def test_a_planted_bug_is_found(bug: Bug) -> None:
         return _holds(bug)
     with bug.planted():
         for seed in range(1, bug.seeds + 1):
-            result = run_scenario(bug.change(draw(seed, bug.kinds, nodes=bug.nodes)), digest=False)
+            result = run_scenario(_world(bug, seed), digest=False)
             if not result.ok:
                 print(f"{bug.rule} | {bug.effect} | {result.oracle} | {seed} seeds")
                 assert result.oracle in (*bug.oracles, *ANY[bug.effect]), result.failure()
@@ -30,11 +33,16 @@ def test_a_planted_bug_is_found(bug: Bug) -> None:
     pytest.fail(f"{bug.rule}: not found in {bug.seeds} seeds")
 
 
+def _world(bug: Bug, seed: int) -> Scenario:
+    """Trimmed only where that shows the bug: elsewhere it would be found sooner, by what is deleted."""
+    return bug.change(replace(draw(seed, bug.kinds, nodes=bug.nodes), retain=None))
+
+
 def _holds(bug: Bug) -> None:
     assert bug.effect == "quality"
     with bug.planted():
         for seed in range(1, 4):
-            result = run_scenario(bug.change(draw(seed, bug.kinds, nodes=bug.nodes)), digest=False)
+            result = run_scenario(_world(bug, seed), digest=False)
             assert result.ok, result.failure()
 
 

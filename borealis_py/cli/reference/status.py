@@ -7,7 +7,7 @@ from types import MappingProxyType
 
 from borealis_py.config.reference import documented
 from borealis_py.log.ingress_status import IngressInput, IngressStatus
-from borealis_py.log.messages import InputStatus, RedoStatus, Status
+from borealis_py.log.messages import InputStatus, RedoStatus, Status, TrimStatus
 
 HEAD = """# Status
 
@@ -114,6 +114,7 @@ def page() -> str:
         + _table("Each replica, as it reports", "field", documented(Status))
         + _table("Each of its `inputs`", "field", documented(InputStatus))
         + _table("Its `redo`, at the event REDO", "field", documented(RedoStatus))
+        + _table("Each of its `trims`", "field", documented(TrimStatus))
         + _table("Columns of the ingresses' table", "column", INGRESS.items(), code=False)
         + _table("Each ingress, as seen from outside", "field", INGRESS_DERIVED.items())
         + _table("Each ingress, as it reports", "field", documented(IngressStatus))

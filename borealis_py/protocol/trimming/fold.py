@@ -14,6 +14,10 @@ SILENCE_US = 3_600_000_000
 """After an hour without a word, live peers may stand for a replica. An outage that is shorter costs no detour."""
 
 
+SENT_MAX = 64
+"""How many acknowledgements that have not been read back are remembered: ten minutes of them."""
+
+
 class AckFold:
     """What the replicas of an app have said, as far as one of them has read. `own`: that one."""
 
@@ -30,6 +34,8 @@ class AckFold:
     def sent(self, need: Need, now: MonotonicUs) -> None:
         """Note that this acknowledgement of the own replica is about to be appended."""
         self._sent_us[need.inc, need.uid, need.number] = now
+        while len(self._sent_us) > SENT_MAX:  # none of these has come back: silence is only found later
+            del self._sent_us[next(iter(self._sent_us))]
 
     def read(self, name: ReplicaName, need: Need, now: MonotonicUs) -> None:
         """Take an acknowledgement, in the log's order. Of the highest incarnation the last one counts; the first that

@@ -71,6 +71,11 @@ class TrimLimit:
     below: int | None
     held_by: tuple[str, ...]
 
+    @property
+    def waits(self) -> bool:
+        """Whether nothing may go, and not because all is to be kept."""
+        return self.below is None and self.held_by != ("retain",)
+
 
 _Hold = tuple[int, str]
 

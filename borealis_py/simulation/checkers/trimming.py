@@ -5,6 +5,8 @@ It shares nothing with the rule: it knows no acknowledgement.
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 from borealis_py.client.tail import fold_at_end
 from borealis_py.log import topics
 from borealis_py.log.base import Feed
@@ -13,6 +15,7 @@ from borealis_py.log.records import EnvelopeError, RangeHeader, StableHeader, un
 from borealis_py.log.source_tail import TailEntry, entry_of
 from borealis_py.simulation.checkers.violation import Violation
 from borealis_py.simulation.cluster.machines import ReplicaMachine
+from borealis_py.simulation.cluster.toy_query import QUERY
 from borealis_py.simulation.cluster.world import SimulatedWorld
 
 OWN_TAIL = 32
@@ -78,6 +81,31 @@ class TrimmingOracle:
 def _oldest(world: SimulatedWorld, machine: ReplicaMachine) -> int:
     """The lowest bucket from which a checkpoint of this replica resumes."""
     return min((bucket for bucket, file in machine.disk.files.items() if not file.torn), default=world.origin)
+
+
+def view_begins_at_what_is_kept(world: SimulatedWorld, asked: int, begins: int) -> None:
+    """Raises Violation: a live view was asked to begin at bucket `asked`, and begins at one that no replica's topic
+    has, or at a later one although that was kept."""
+    firsts = [_first_stable(world, topics.replica(world.wiring.app, QUERY, k)) for k in range(_replicas(world))]
+    if all(first is not None and first > begins for first in firsts):
+        raise Violation("late view", f"it begins at bucket {begins}, and topics at {firsts}", begins)
+    if begins > max(asked, world.wiring.deleted.upto.get(QUERY, 0)):
+        raise Violation("late view", f"it begins at bucket {begins}, and {asked} was asked for and kept", begins)
+
+
+def _replicas(world: SimulatedWorld) -> int:
+    return world.wiring.plans[QUERY].replicas
+
+
+def _first_stable(world: SimulatedWorld, topic: str) -> int | None:
+    """The first stable bucket of a topic that has been cut off; None: it has its beginning, or none is left."""
+    partition = world.log.broker.partition(Feed(topic))
+    for record in partition.records[partition.start :] if partition.start else ():
+        with suppress(EnvelopeError):
+            header = None if record is None else unpack_stream(record.value)[0]
+            if isinstance(header, StableHeader | RangeHeader):
+                return header.bucket if isinstance(header, StableHeader) else header.first
+    return None
 
 
 def nothing_lacked(world: SimulatedWorld) -> None:

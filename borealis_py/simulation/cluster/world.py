@@ -16,7 +16,6 @@ from borealis_py.log import topics
 from borealis_py.log.base import Feed, LogError, NewRecord
 from borealis_py.protocol.publishing import Phase
 from borealis_py.simulation.checkers.client_model import ClientPicture
-from borealis_py.simulation.checkers.violation import Violation
 from borealis_py.simulation.cluster.builder import APP, Builder
 from borealis_py.simulation.cluster.clock import Scheduler
 from borealis_py.simulation.cluster.machines import ReplicaMachine, SourceMachine
@@ -53,12 +52,14 @@ class Hooks:
         turned: after every turn of every replica.
         moment: a replica is at a failpoint.
         client_changed: changes are delivered to a client (its name, its picture).
+        view_begins: a late client has subscribed (the bucket that it asked for, the first that it will show).
     """
 
     look: Callable[[], object] = _nothing
     turned: Callable[[ReplicaMachine, ReplicaProcess], object] = _nothing
     moment: Callable[[Failpoint, ReplicaMachine], object] = _nothing
     client_changed: Callable[[str, ClientPicture, Sequence[Change]], object] = _nothing
+    view_begins: Callable[[int, int], object] = _nothing
 
 
 class SimulatedWorld:
@@ -193,8 +194,7 @@ class SimulatedWorld:
             self.scheduler.after(RESTART_US, self.start_latecomer)
             return
         kept = process.subscription.stream.next
-        if kept > max(start, self.wiring.deleted.upto.get(QUERY, 0), self.progress(QUERY)):
-            raise Violation("late view", f"it begins at bucket {kept}, and {start} was asked for", kept)
+        self.hooks.view_begins(start, kept)
         picture.start = picture.stable = picture.seen = kept
         process.wake()
         self.latecomer = picture

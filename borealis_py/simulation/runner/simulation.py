@@ -4,12 +4,18 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator
+from functools import partial
 
 from borealis_py.log.messages import Threshold, encode
 from borealis_py.protocol.states import ReplicaState
 from borealis_py.simulation.checkers.checker import judge
 from borealis_py.simulation.checkers.observer import Observer
-from borealis_py.simulation.checkers.trimming import TrimmingOracle, bounded, nothing_lacked
+from borealis_py.simulation.checkers.trimming import (
+    TrimmingOracle,
+    bounded,
+    nothing_lacked,
+    view_begins_at_what_is_kept,
+)
 from borealis_py.simulation.checkers.violation import Violation
 from borealis_py.simulation.cluster.resets import end, split
 from borealis_py.simulation.cluster.roles import PublisherProcess
@@ -44,6 +50,7 @@ class Simulation:
         self.healed_us: int | None = None
         self.world.wiring.deleted.before = TrimmingOracle(self.world).before
         hooks = self.world.hooks
+        hooks.view_begins = partial(view_begins_at_what_is_kept, self.world)
         hooks.look, hooks.turned = self.observer.look, self.observer.after_turn
         hooks.moment, hooks.client_changed = self.failpoints.come, self.observer.client_changed
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from borealis_py.protocol.trimming.fold import SILENCE_US, AckFold
+from borealis_py.protocol.trimming.fold import SENT_MAX, SILENCE_US, AckFold
 from borealis_py.protocol.trimming.limit import Graph, NodeReads, Retain, TrimLimit, source_limit, stream_limit
 from borealis_py.protocol.trimming.need import KeptCheckpoint, Need, Needs, ReplicaName, least
 from sunion.bucket import Buckets
@@ -106,3 +106,12 @@ def test_a_start_may_need_the_origin_unless_enough_checkpoints_are_kept() -> Non
 def test_a_duration_keeps_whole_buckets_behind_the_frontier() -> None:
     buckets = Buckets(100_000)
     assert [Retain(us).bucket(50, buckets) for us in (None, 0, 1, 100_000, 250_000)] == [None, 50, 49, 49, 47]
+
+
+def test_what_never_comes_back_is_not_remembered_for_ever() -> None:
+    it = AckFold(A)
+    for number in range(1, 10 * SENT_MAX):
+        it.sent(need(7, number=number), number)
+    assert len(it._sent_us) == SENT_MAX
+    it.read(A, need(7, number=10 * SENT_MAX - 1), 10**9)
+    assert it._read_back_us == 10 * SENT_MAX - 1

@@ -16,6 +16,7 @@ from tests.simulation.planted import (
     parted,
     publishers,
     sizes,
+    trimming,
     twins,
 )
 from tests.simulation.planted.bug import Bug
@@ -37,4 +38,5 @@ BUGS: tuple[Bug, ...] = (
     *lives.BUGS,
     *publishers.BUGS,
     *bits.BUGS,
+    *trimming.BUGS,
 )

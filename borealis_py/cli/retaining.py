@@ -1,0 +1,67 @@
+"""`borealis retain`: how much of a stream is kept beyond what is needed."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from borealis_py.cli.console import fail, print_json, say
+from borealis_py.cli.context import open_context
+from borealis_py.cli.options import AppName, Bootstrap, Json
+
+Stream = Annotated[
+    str | None, typer.Argument(help="A source, node or query of the app.", show_default="all of them are shown")
+]
+Kept = Annotated[
+    str | None, typer.Argument(help="needed, all, or time behind the last stable result: 24h.", show_default="show it")
+]
+Forget = Annotated[
+    str | None,
+    typer.Option("--forget", help="Keep nothing for this replica, such as clean.r1, that will not come back."),
+]
+
+
+def retain(
+    name: Stream = None,
+    kept: Kept = None,
+    forget: Forget = None,
+    bootstrap: Bootstrap = None,
+    app: AppName = None,
+    json: Json = False,
+) -> None:
+    """Show or change how much of a stream is kept beyond what is needed.
+
+    Of a source: its rows. Of a node or query: the streams of its replicas, which live readers read. Corrected streams
+    and dead letters are always kept. Replicas delete the rest within seconds, as far as no replica, publisher or
+    take-over may still need it; `status` says for whom that waits. What is deleted is gone for good: a source without
+    its beginning cannot be audited.
+    """
+    from borealis_py.app import retention
+    from borealis_py.protocol.settings import SettingsError
+    from borealis_py.query.retention import format_retain, parse_retain
+
+    context = open_context(bootstrap)
+    state = context.app(app)
+    try:
+        if forget is not None:
+            retention.forget(context.log, state, forget)
+        if name is not None and kept is not None:
+            retention.set_retain(context.log, state, name, parse_retain(kept, name))
+            state = context.app(app)
+    except SettingsError as exc:
+        fail(str(exc))
+        raise typer.Exit(1) from exc
+    known = [*state.spec.sources, *state.spec.all_nodes]
+    if name is not None and name not in known:
+        fail(f"app {state.name!r} has no source, node or query {name!r}; it has {', '.join(known)}")
+        raise typer.Exit(1)
+    shown = {of: format_retain(state.retain_us(of)) for of in (known if name is None else [name])}
+    if json:
+        print_json({"app": state.name, "retain": shown, "forgotten": forget})
+        return
+    if forget is not None:
+        say(f"nothing is kept for {forget} any more while a peer of it lives, until it starts again")
+    if forget is None or name is not None:
+        for of, what in shown.items():
+            say(f"{of}: {what}")

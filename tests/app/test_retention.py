@@ -1,0 +1,128 @@
+"""What is kept while the app runs, and replicas that are given up. On the simulated log."""
+
+from __future__ import annotations
+
+import time
+from contextlib import closing
+
+import pytest
+
+from borealis_py.app import launch, retention
+from borealis_py.app.state import AppState, NoSuchApp, read_settings
+from borealis_py.log.acks import Forgotten, read_acks
+from borealis_py.log.base import LogError
+from borealis_py.log.description import Life
+from borealis_py.protocol.settings import SettingsError, Timing
+from borealis_py.protocol.trimming import NodeReads, ReplicaName, Retain
+from borealis_py.query import App
+from borealis_py.runtime.specs import trimming_of
+from tests.support.app_log import NAME, AppLog
+
+HOUR_US = 3_600_000_000
+
+
+class UpLog(AppLog):
+    """An app of two nodes, and what its commands write."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.up("24h")
+
+    def up(self, source: str) -> None:
+        """`source`: what its file says that is kept of source `s`."""
+        app = App(NAME, bucket="100ms", retain="2h")
+        cut = app.source("s", schema={"x": "int64"}, retain=source).node("cut")
+        app.query("q", app.union(cut, app.source("t", schema={"x": "int64"})), "3s", replicas=3)
+        spec, now_us = app.describe(), time.time_ns() // 1000
+        launch.describe(self, spec, launch.check(spec, Timing()), "now", now_us, Timing())
+
+    def state(self) -> AppState:
+        state = read_settings(self, NAME)
+        assert state is not None
+        return state
+
+    def retained(self) -> dict[str, int | None]:
+        return {name: self.state().retain_us(name) for name in ("s", "t", "cut", "q")}
+
+    def words(self) -> list[object]:
+        with closing(self.lookup()) as lookup:
+            return list(read_acks(lookup, NAME, Life(self.state().app_uid)))
+
+
+def test_what_the_file_says_holds_until_it_is_changed() -> None:
+    log = UpLog()
+    assert log.retained() == {"s": 24 * HOUR_US, "t": None, "cut": 2 * HOUR_US, "q": 2 * HOUR_US}
+    retention.set_retain(log, log.state(), "s", None)
+    retention.set_retain(log, log.state(), "q", 0)
+    retention.set_retain(log, log.state(), "cut", HOUR_US)
+    assert log.retained() == {"s": None, "t": None, "cut": HOUR_US, "q": 0}
+
+
+def test_what_was_set_stays_until_the_file_changes() -> None:
+    log = UpLog()
+    retention.set_retain(log, log.state(), "s", 0)
+    retention.set_retain(log, log.state(), "q", 0)
+    log.up("24h")
+    assert log.retained()["s"] == 0
+    log.up("48h")
+    assert (log.retained()["s"], log.retained()["q"]) == (48 * HOUR_US, 0)
+
+
+def test_an_unknown_stream_is_refused_with_the_nearest() -> None:
+    log = UpLog()
+    with pytest.raises(NoSuchApp, match="no source, node or query 'cuts'; did you mean 'cut'"):
+        retention.set_retain(log, log.state(), "cuts", 0)
+
+
+def test_less_than_the_delay_threshold_is_refused() -> None:
+    log = UpLog()
+    with pytest.raises(SettingsError, match="q: 1s is shorter than its delay threshold, 3s"):
+        retention.set_retain(log, log.state(), "q", 1_000_000)
+    retention.set_retain(log, log.state(), "s", 1_000_000)
+
+
+def test_a_replica_is_given_up() -> None:
+    log = UpLog()
+    state = log.state()
+    retention.forget(log, state, "cut.r1")
+    assert log.words() == [(ReplicaName("cut", 1), Forgotten(state.app_uid))]
+
+
+def test_so_is_one_that_its_node_no_longer_has() -> None:
+    log = UpLog()
+    retention.forget(log, log.state(), "q.r7")
+    assert len(log.words()) == 1
+
+
+@pytest.mark.parametrize("name", ["nobody.r0", "q", "q.0", "q.r", "q.r-1", "q.r01", ""])
+def test_what_is_no_replica_is_refused(name: str) -> None:
+    log = UpLog()
+    with pytest.raises(NoSuchApp, match=r"it has cut\.r0, cut\.r1"):
+        retention.forget(log, log.state(), name)
+    assert log.words() == []
+
+
+def test_one_that_runs_is_not_given_up() -> None:
+    log = UpLog()
+    log.say(node="q", replica=1, at_wall_us=time.time_ns() // 1000)
+    with pytest.raises(SettingsError, match=r"replica q\.r1 runs"):
+        retention.forget(log, log.state(), "q.r1")
+    log.say(node="q", replica=1, at_wall_us=time.time_ns() // 1000, event="STOPPED")
+    retention.forget(log, log.state(), "q.r1")
+    assert len(log.words()) == 1
+
+
+def test_a_log_without_the_topic_says_so() -> None:
+    log = UpLog()
+    state = log.state()
+    log.delete_topics()
+    with pytest.raises(LogError):
+        retention.forget(log, state, "q.r1")
+
+
+def test_replicas_are_told_who_reads_what_and_what_is_kept() -> None:
+    found = trimming_of(UpLog().state().runs)
+    assert found.graph.nodes == {"cut": NodeReads(3, ("s",)), "q": NodeReads(3, ("t",), ("cut",))}
+    assert found.retain["cut"] == Retain(2 * HOUR_US)
+    assert found.retain["t"] == Retain(None)
+    assert (found.trimmed_by("cut"), found.trimmed_by("q")) == (("s",), ("t",))

@@ -1,0 +1,70 @@
+"""`borealis retain`, on the simulated log."""
+
+from __future__ import annotations
+
+import json
+import time
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from borealis_py.app import launch
+from borealis_py.app.state import read_app
+from borealis_py.cli import retaining
+from borealis_py.cli.main import main
+from borealis_py.protocol.settings import Timing
+from borealis_py.query import App
+from tests.support.app_log import NAME, AppLog
+
+
+@pytest.fixture
+def log(monkeypatch: pytest.MonkeyPatch) -> AppLog:
+    it = AppLog()
+    app = App(NAME, retain="1h")
+    app.query("q", app.source("s", schema={"x": "int64"}), "3s")
+    spec = app.describe()
+    launch.describe(it, spec, launch.check(spec, Timing()), "now", time.time_ns() // 1000, Timing())
+    context: Any = SimpleNamespace(log=it, app=lambda name: read_app(it, name))
+    monkeypatch.setattr(retaining, "open_context", lambda bootstrap: context)
+    return it
+
+
+def test_it_shows_what_is_kept(log: AppLog, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["retain", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["retain"] == {"s": "all", "q": "1h"}
+    assert main(["retain", "s"]) == 0
+    assert capsys.readouterr().err.strip() == "s: all"
+
+
+def test_it_changes_it(log: AppLog, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["retain", "s", "24h"]) == 0
+    assert capsys.readouterr().err.strip() == "s: 1d"
+    assert main(["retain", "q", "needed", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["retain"] == {"q": "needed"}
+    assert log.told[-2:] == ["retain/s", "retain/q"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["s", "ned"], "did you mean 'needed'"),
+        (["s", "audited"], 'choose "needed", "all" or a duration'),
+        (["q", "1s"], "shorter than its delay threshold, 3s"),
+        (["x"], "no source, node or query 'x'"),
+        (["x", "1h"], "no source, node or query 'x'"),
+        (["--forget", "q"], "no replica 'q'"),
+    ],
+)
+def test_what_makes_no_sense_is_refused_and_changes_nothing(
+    log: AppLog, capsys: pytest.CaptureFixture[str], arguments: list[str], said: str
+) -> None:
+    before = list(log.told)
+    assert main(["retain", *arguments]) == 1
+    assert said in capsys.readouterr().err
+    assert log.told == before
+
+
+def test_a_replica_is_given_up(log: AppLog, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["retain", "--forget", "q.r1"]) == 0
+    assert "nothing is kept for q.r1 any more" in capsys.readouterr().err

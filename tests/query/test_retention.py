@@ -1,0 +1,93 @@
+"""What is kept of streams, as users say it."""
+
+from __future__ import annotations
+
+import pytest
+
+from borealis_py.query import App
+from borealis_py.query.errors import QueryError
+from borealis_py.query.partitions import physical
+from borealis_py.query.retention import format_retain, parse_retain
+from borealis_py.query.spec import AppSpec
+
+HOUR_US = 3_600_000_000
+SCHEMA = {"n": "int64", "k": "string"}
+
+
+@pytest.mark.parametrize(("text", "lag_us"), [("all", None), ("needed", 0), ("24h", 24 * HOUR_US), ("90s", 90_000_000)])
+def test_words_and_durations(text: str, lag_us: int | None) -> None:
+    assert parse_retain(text, "x") == lag_us
+    assert parse_retain(format_retain(lag_us), "x") == lag_us
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("need", "did you mean 'needed'"),
+        ("audited", 'choose "needed", "all" or a duration'),
+        ("", "choose"),
+        (None, "choose"),
+        (5, "choose"),
+        ("24", "no unit"),
+        ("0s", "more than zero"),
+        ("-3s", "choose"),
+    ],
+)
+def test_anything_else_is_refused_by_name(text: object, said: str) -> None:
+    with pytest.raises(QueryError, match=r"query 'x'") as refused:
+        parse_retain(text, "query 'x'")
+    assert said in str(refused.value)
+
+
+def an_app(**retain: str) -> AppSpec:
+    it = App("shop", **retain)
+    kept, trimmed = it.source("kept", SCHEMA), it.source("trimmed", SCHEMA, partitions=2, retain="24h")
+    cut = it.union(kept, trimmed).node("cut", partitions=2, by="k")
+    it.query("own", cut, retain="needed")
+    it.query("other", cut.filter("n > 0"))
+    return it.describe()
+
+
+def test_by_default_everything_is_kept() -> None:
+    spec = an_app()
+    assert {name: spec.retain_us(name) for name in ("kept", "cut", "other")} == dict.fromkeys(("kept", "cut", "other"))
+    assert (spec.retain_us("trimmed"), spec.retain_us("own")) == (24 * HOUR_US, 0)
+
+
+def test_what_the_app_says_holds_for_streams_of_replicas_that_say_nothing_else() -> None:
+    spec = an_app(retain="1h")
+    assert [spec.retain_us(name) for name in ("kept", "trimmed", "cut", "own", "other")] == [
+        None,
+        24 * HOUR_US,
+        HOUR_US,
+        0,
+        HOUR_US,
+    ]
+
+
+def test_partitions_are_kept_as_what_they_are_partitions_of() -> None:
+    runs = physical(an_app(retain="1h"))
+    assert (runs.retain_us("trimmed.1"), runs.retain_us("cut.0")) == (24 * HOUR_US, HOUR_US)
+
+
+def test_a_description_keeps_it_and_one_without_keeps_everything() -> None:
+    spec = an_app(retain="1h")
+    assert AppSpec.from_json(spec.to_json()) == spec
+    without = AppSpec.from_json(spec.model_copy(update={"retain": {}}).to_json())
+    assert without.retain_us("cut") is None
+
+
+def test_it_changes_no_result_so_an_app_may_change_it() -> None:
+    assert an_app().hash == an_app(retain="1h").hash
+
+
+def test_less_than_the_delay_threshold_is_refused() -> None:
+    it = App("shop")
+    with pytest.raises(QueryError, match="query 'q': retain='1s' is shorter than its delay threshold, 3s"):
+        it.query("q", it.source("s", SCHEMA), retain="1s")
+
+
+def test_a_description_with_an_unknown_stream_is_refused() -> None:
+    spec = an_app()
+    with pytest.raises(QueryError, match="retain of 'nobody'"):
+        AppSpec.from_json(spec.model_copy(update={"retain": {"nobody": 0}}).to_json())

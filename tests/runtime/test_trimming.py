@@ -1,0 +1,84 @@
+"""Trimming on a real broker: what nobody needs goes, and everything goes on, also after restarts (R16)."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from borealis_py.log import topics
+from borealis_py.log.base import Feed
+from borealis_py.node.spec import ReplicaSpec
+from borealis_py.protocol.settings import Timing
+from borealis_py.query import App
+from borealis_py.runtime.specs import replica_spec
+from tests.support import running as running_module
+from tests.support.running import RunningApp, running, until
+
+pytestmark = pytest.mark.broker
+NAME = "trimmed"
+
+
+def an_app() -> App:
+    it = App(NAME, bucket="50ms", retain="needed")
+    source = it.source("src", schema={"n": "int64"}, retain="needed")
+    it.query("all", source.filter("n >= 0").node("cut"), delay_threshold="2s", replicas=2)
+    return it
+
+
+def often(make: Callable[..., ReplicaSpec]) -> Callable[..., ReplicaSpec]:
+    def spec(*arguments: Any, **more: Any) -> ReplicaSpec:
+        found = make(*arguments, **more)
+        assert found.trimming is not None
+        return replace(found, trimming=replace(found.trimming, every_us=300_000))
+
+    return spec
+
+
+def rows(app: RunningApp) -> list[int]:
+    return [json.loads(record.value or b"")["n"] for record in app.corrected("all")]
+
+
+def begins(app: RunningApp) -> dict[str, int]:
+    feeds = [Feed(topics.replica(NAME, node, k)) for node in ("cut", "all") for k in range(2)]
+    return {feed.topic: app.lookup.bounds(feed)[0] for feed in (*feeds, topics.source(NAME, "src"))}
+
+
+def test_topics_become_short_and_no_row_is_lost_or_doubled(
+    bootstrap: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(running_module, "replica_spec", often(replica_spec))
+    with running(bootstrap, an_app(), tmp_path, Timing(checkpoint_us=300_000)) as app:
+        app.start(0)
+        app.start(1)
+        app.wait_ready(0, 1)
+        sent = 0
+
+        def publish_until(condition: Callable[[], bool], what: str) -> None:
+            """A row now and then, as long as it takes."""
+            nonlocal sent
+
+            def done() -> bool:
+                nonlocal sent
+                source.send({"n": sent})
+                sent += 1
+                return condition()
+
+            until(done, what)
+
+        with app.publisher("src") as source:
+            publish_until(lambda: min(begins(app).values()) > 0, "all topics begin later")
+            before = begins(app)
+            app.stop(0)
+            publish_until(lambda: len(rows(app)) > sent - 20, "one replica goes on alone")
+            app.start(0)
+            publish_until(lambda: all(at > before[name] for name, at in begins(app).items()), "trimming goes on")
+        with app.publisher("src") as source:  # it finds in what is left where to resume
+            publish_until(lambda: app.statuses()[-1].trims != (), "trimming is reported")
+            until(lambda: len(rows(app)) == sent, "all rows are published")
+        assert rows(app) == list(range(sent))
+        assert not app.errors, app.errors

@@ -1,0 +1,112 @@
+"""Planted in trimming: what may be deleted, and that it is (R16)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import Any
+from unittest import mock
+
+from borealis_py.client import subscriber
+from borealis_py.node import acknowledging, trimmer
+from borealis_py.node.trimmer import Trimmer, Trims
+from borealis_py.protocol.trimming import Graph, KeptCheckpoint, Needs, TrimLimit
+from borealis_py.protocol.trimming import limit as limit_module
+from borealis_py.simulation.runner.scenario import SECOND, Retention, Scenario
+from sunion.units import Offset
+from tests.simulation.planted.bug import Bug
+
+
+def _newest_checkpoint() -> Any:
+    kept = acknowledging.least
+
+    def least(found: Iterable[KeptCheckpoint], *rest: Any) -> KeptCheckpoint:
+        all_of_it = list(found)
+        return kept(all_of_it, *rest) if len(all_of_it) < acknowledging.KEEP else all_of_it[-1]
+
+    return mock.patch.object(acknowledging, "least", least)
+
+
+def _a_bucket_too_high() -> Any:
+    kept = limit_module._lowest
+
+    def lowest(holds: Iterable[tuple[int, str]]) -> TrimLimit:
+        limit = kept(holds)
+        return limit if limit.below is None else replace(limit, below=limit.below + 1)
+
+    return mock.patch.object(limit_module, "_lowest", lowest)
+
+
+def _readers_of_a_source_hold_nothing() -> Any:
+    kept = trimmer.source_limit
+
+    def limit(graph: Graph, needs: Needs, source: str, resumable: Offset | None, keeps: Offset | None) -> TrimLimit:
+        limit = kept(graph, needs, source, resumable, keeps)
+        return limit if limit.below is None or keeps is None else replace(limit, below=keeps)
+
+    return mock.patch.object(trimmer, "source_limit", limit)
+
+
+def _unpublished_goes() -> Any:
+    kept = limit_module._lowest
+
+    def lowest(holds: Iterable[tuple[int, str]]) -> TrimLimit:
+        return kept([hold for hold in holds if not hold[1].startswith("progress")])
+
+    return mock.patch.object(limit_module, "_lowest", lowest)
+
+
+def _no_own_tail() -> Any:
+    return mock.patch.object(trimmer, "OWN_TAIL", 0)
+
+
+def _readers_hold_nothing() -> Any:
+    return mock.patch.object(Graph, "readers_of_stream", return_value=[])
+
+
+def _nothing_goes() -> Any:
+    return mock.patch.object(Trimmer, "decide", return_value=Trims())
+
+
+def _late_views_begin_anywhere() -> Any:
+    return mock.patch.object(subscriber, "first_kept", lambda lookup, feeds, buckets, decoder, bucket: bucket)
+
+
+def _trimmed(scenario: Scenario) -> Scenario:
+    """Nothing is kept but what is needed, and replicas say often what that is."""
+    return replace(scenario, retain=Retention(0, SECOND), timing=replace(scenario.timing, checkpoint_us=SECOND // 2))
+
+
+def _late_view(scenario: Scenario) -> Scenario:
+    """Short buckets, so that a client that comes late asks for what is not kept."""
+    often = replace(scenario.timing, checkpoint_us=SECOND // 10)
+    early = Retention(0, SECOND // 2)
+    return replace(scenario, latecomer=True, heal_us=12 * SECOND, width_us=50_000, timing=often, retain=early)
+
+
+TRIMMING = ("trimming",)
+BUGS = (
+    Bug("R16 the oldest checkpoint that is kept counts", "safety", _newest_checkpoint, (), TRIMMING, change=_trimmed),
+    Bug("R16 what is needed first stays", "safety", _a_bucket_too_high, (), TRIMMING, change=_trimmed),
+    Bug("R16 readers hold a source", "safety", _readers_of_a_source_hold_nothing, (), TRIMMING, change=_trimmed),
+    Bug(
+        "R10 only what is published goes",
+        "safety",
+        _unpublished_goes,
+        ("corrected_away",),
+        TRIMMING,
+        change=_trimmed,
+    ),
+    Bug("R11 a start finds the end of its own stream", "safety", _no_own_tail, (), TRIMMING, change=_trimmed),
+    Bug("R16 readers hold a stream", "safety", _readers_hold_nothing, (), TRIMMING, 30, 2, _trimmed),
+    Bug("R16 logs are bounded", "liveness", _nothing_goes, (), ("bounded",), 40, change=_trimmed),
+    Bug(
+        "R16 a late view begins at what is kept",
+        "liveness",
+        _late_views_begin_anywhere,
+        ("pause",),
+        ("late view",),
+        20,
+        change=_late_view,
+    ),
+)
