@@ -37,7 +37,7 @@ def retain(
     take-over may still need it; `status` says for whom that waits. What is deleted is gone for good: a source without
     its beginning cannot be audited.
     """
-    from borealis_py.app import retention
+    from borealis_py.app.settings import give_up_replica, set_retain
     from borealis_py.protocol.settings import SettingsError
     from borealis_py.query.retention import format_retain, parse_retain
 
@@ -45,9 +45,9 @@ def retain(
     state = context.app(app)
     try:
         if forget is not None:
-            retention.forget(context.log, state, forget)
+            give_up_replica(context.log, state, forget)
         if name is not None and kept is not None:
-            retention.set_retain(context.log, state, name, parse_retain(kept, name))
+            set_retain(context.log, state, name, parse_retain(kept, name))
             state = context.app(app)
     except SettingsError as exc:
         fail(str(exc))

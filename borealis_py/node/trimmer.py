@@ -13,7 +13,7 @@ from borealis_py.log import topics
 from borealis_py.log.acks import Forgotten, Word, published_by, read_ack, read_acks
 from borealis_py.log.base import Feed, Lookup
 from borealis_py.log.clock import Clock
-from borealis_py.log.description import Life
+from borealis_py.log.description import Life, check_life
 from borealis_py.log.messages import TrimStatus
 from borealis_py.log.source_tail import entry_of, resumable
 from borealis_py.node.input_reader import OWN_TAIL
@@ -104,7 +104,7 @@ class Trimmer:
             retain: what is kept of a source or stream, by its name as it runs.
 
         Raises:
-            LogError: the log cannot be read; then nothing may be deleted.
+            OtherLife: the app was begun anew. LogError: the log cannot be read. Then nothing may be deleted.
         """
         if not self.trims_anything(retain):
             return Trims()
@@ -119,6 +119,8 @@ class Trimmer:
             sources.append(source)
             if source.limit.below is not None and source.limit.below > lookup.bounds(source.feeds[0])[0]:
                 deletions[source.feeds[0]] = Offset(source.limit.below)
+        # Last: topics that were made again have the same names, and offsets of the old ones mean nothing there.
+        check_life(lookup, self._spec.app, self._spec.app_uid)
         return Trims(deletions, (own, *sources))
 
     def trims_anything(self, retain: Callable[[str], Retain]) -> bool:

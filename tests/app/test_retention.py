@@ -7,7 +7,8 @@ from contextlib import closing
 
 import pytest
 
-from borealis_py.app import launch, retention
+from borealis_py.app import launch
+from borealis_py.app.settings import give_up_replica, set_retain
 from borealis_py.app.state import AppState, NoSuchApp, read_settings
 from borealis_py.log.acks import Forgotten, read_acks
 from borealis_py.log.base import LogError
@@ -52,16 +53,16 @@ class UpLog(AppLog):
 def test_what_the_file_says_holds_until_it_is_changed() -> None:
     log = UpLog()
     assert log.retained() == {"s": 24 * HOUR_US, "t": None, "cut": 2 * HOUR_US, "q": 2 * HOUR_US}
-    retention.set_retain(log, log.state(), "s", None)
-    retention.set_retain(log, log.state(), "q", 0)
-    retention.set_retain(log, log.state(), "cut", HOUR_US)
+    set_retain(log, log.state(), "s", None)
+    set_retain(log, log.state(), "q", 0)
+    set_retain(log, log.state(), "cut", HOUR_US)
     assert log.retained() == {"s": None, "t": None, "cut": HOUR_US, "q": 0}
 
 
 def test_what_was_set_stays_until_the_file_changes() -> None:
     log = UpLog()
-    retention.set_retain(log, log.state(), "s", 0)
-    retention.set_retain(log, log.state(), "q", 0)
+    set_retain(log, log.state(), "s", 0)
+    set_retain(log, log.state(), "q", 0)
     log.up("24h")
     assert log.retained()["s"] == 0
     log.up("48h")
@@ -71,26 +72,26 @@ def test_what_was_set_stays_until_the_file_changes() -> None:
 def test_an_unknown_stream_is_refused_with_the_nearest() -> None:
     log = UpLog()
     with pytest.raises(NoSuchApp, match="no source, node or query 'cuts'; did you mean 'cut'"):
-        retention.set_retain(log, log.state(), "cuts", 0)
+        set_retain(log, log.state(), "cuts", 0)
 
 
 def test_less_than_the_delay_threshold_is_refused() -> None:
     log = UpLog()
     with pytest.raises(SettingsError, match="q: 1s is shorter than its delay threshold, 3s"):
-        retention.set_retain(log, log.state(), "q", 1_000_000)
-    retention.set_retain(log, log.state(), "s", 1_000_000)
+        set_retain(log, log.state(), "q", 1_000_000)
+    set_retain(log, log.state(), "s", 1_000_000)
 
 
 def test_a_replica_is_given_up() -> None:
     log = UpLog()
     state = log.state()
-    retention.forget(log, state, "cut.r1")
+    give_up_replica(log, state, "cut.r1")
     assert log.words() == [(ReplicaName("cut", 1), Forgotten(state.app_uid))]
 
 
 def test_so_is_one_that_its_node_no_longer_has() -> None:
     log = UpLog()
-    retention.forget(log, log.state(), "q.r7")
+    give_up_replica(log, log.state(), "q.r7")
     assert len(log.words()) == 1
 
 
@@ -98,7 +99,7 @@ def test_so_is_one_that_its_node_no_longer_has() -> None:
 def test_what_is_no_replica_is_refused(name: str) -> None:
     log = UpLog()
     with pytest.raises(NoSuchApp, match=r"it has cut\.r0, cut\.r1"):
-        retention.forget(log, log.state(), name)
+        give_up_replica(log, log.state(), name)
     assert log.words() == []
 
 
@@ -106,9 +107,9 @@ def test_one_that_runs_is_not_given_up() -> None:
     log = UpLog()
     log.say(node="q", replica=1, at_wall_us=time.time_ns() // 1000)
     with pytest.raises(SettingsError, match=r"replica q\.r1 runs"):
-        retention.forget(log, log.state(), "q.r1")
+        give_up_replica(log, log.state(), "q.r1")
     log.say(node="q", replica=1, at_wall_us=time.time_ns() // 1000, event="STOPPED")
-    retention.forget(log, log.state(), "q.r1")
+    give_up_replica(log, log.state(), "q.r1")
     assert len(log.words()) == 1
 
 
@@ -117,7 +118,7 @@ def test_a_log_without_the_topic_says_so() -> None:
     state = log.state()
     log.delete_topics()
     with pytest.raises(LogError):
-        retention.forget(log, state, "q.r1")
+        give_up_replica(log, state, "q.r1")
 
 
 def test_replicas_are_told_who_reads_what_and_what_is_kept() -> None:

@@ -10,6 +10,8 @@ import pytest
 
 from borealis_py.log.acks import ack_record, forget_record
 from borealis_py.log.base import Feed, Log, LogError, NewRecord, TopicSpec
+from borealis_py.log.description import APP_KEY, OtherLife
+from borealis_py.log.messages import Description, encode
 from borealis_py.log.records import BatchHeader, ClaimHeader, RangeHeader, pack
 from borealis_py.node.input_reader import OWN_TAIL
 from borealis_py.node.spec import ReplicaSpec
@@ -38,7 +40,8 @@ class World:
         self.scheduler = Scheduler(BUCKETS.start(FIRST))
         self.log = MemoryLog(self.scheduler, 0)
         names = (OWN.topic, "app.q.r1", "app.r.r0", SOURCE.topic, ACKS.topic)
-        self.log.client("admin").admin().create([TopicSpec(name) for name in names])
+        self.log.client("admin").admin().create([TopicSpec(name) for name in (*names, "app.settings")])
+        self.describe("a1")
         self.spec = ReplicaSpec(
             app="app", app_uid="a1", node=node, replica=0, inputs=(Input.source("s"),), bucket_us=BUCKETS.width_us,
             origin=FIRST, partition=0, query_hash="h", app_json="", delays={"q": Delays(3_000_000)},
@@ -53,6 +56,10 @@ class World:
             self.put(OWN, pack(RangeHeader("a1", 1, at, at + 1, 0)), at)
             batch = BatchHeader("a1", 1, "p", n, b"", BUCKETS.start(at + 1), "json", n)
             self.put(SOURCE, pack(batch), at)
+
+    def describe(self, app_uid: str) -> None:
+        description = encode(Description("{}", "h", FIRST, "f", app_uid))
+        self.log.broker.append(NewRecord(Feed("app.settings"), description, APP_KEY.encode()))
 
     def put(self, feed: Feed, value: bytes, bucket: int) -> None:
         self.log.broker.append(NewRecord(feed, value, None, BUCKETS.timestamp_ms(bucket)))
@@ -186,6 +193,16 @@ def test_a_log_that_does_not_answer_is_an_error_and_deletes_nothing() -> None:
     world.all_say(40, published=60)
     world.log.cut("q")
     with pytest.raises(LogError):
+        world.decide()
+
+
+def test_topics_of_another_life_are_not_trimmed_by_offsets_of_this_one() -> None:
+    """The topics were made again under the same names, and have grown as long as the old ones."""
+    world = World()
+    world.all_say(40, published=60)
+    world.decide()
+    world.describe("b2")
+    with pytest.raises(OtherLife):
         world.decide()
 
 

@@ -119,6 +119,7 @@ def test_scenarios_are_drawn_widely() -> None:
     assert {"n1", "n1.0", "n1.1"} <= {node.name for w in parted for node in w.nodes}
     assert {fault.kind for w in worlds for fault in w.faults} == KINDS.keys()
     assert min(w.heal_us for w in worlds) >= 12_000_000
+    assert len({w.retain for w in worlds}) == 6, "all of them are trimmed"
     for world in worlds:
         names = {*world.source_names, *(node.name for node in world.nodes)}
         assert {name for node in world.nodes for name in node.inputs} == names - {"q"}

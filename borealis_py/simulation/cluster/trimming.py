@@ -112,20 +112,25 @@ class TrimmingHost:
         self._scheduler.after(self._rng.randrange(LATE_US) if late else self._rng.randint(*SOON_US), self._do(trims))
 
     def _do(self, trims: Trims) -> Callable[[], None]:
+        broker = self._client.log.broker
+        meant = {feed: broker.existing(feed) for feed in trims.deletions}
+
         def delete() -> None:
-            refused = {feed: why for feed, at in trims.deletions.items() if (why := self._delete(feed, at, trims))}
+            refused: dict[Feed, str] = {}
+            for feed, at in trims.deletions.items():
+                if broker.existing(feed) is not meant[feed] or not self._delete(feed, at, trims):
+                    refused[feed] = "not now"  # no request is on its way for so long that a topic is made again
             if self._process is not None and self._process.alive:
                 self._process.replica.trimmed(trims, refused)
 
         return delete
 
-    def _delete(self, feed: Feed, offset: int, trims: Trims) -> str:
-        broker = self._client.log.broker
-        partition = broker.existing(feed)
+    def _delete(self, feed: Feed, offset: int, trims: Trims) -> bool:
+        partition = self._client.log.broker.existing(feed)
         if partition is None or not self._client.sends(feed.topic) or offset > partition.stable_end:
-            return "not now"
+            return False
         if offset <= partition.start:
-            return ""
+            return True
         own = trims.found[0]
         node = None if feed not in own.feeds or self._process is None else self._process.node
         self._deleted.before(feed, offset, node)
@@ -133,4 +138,4 @@ class TrimmingHost:
             self._deleted.upto[node] = max(self._deleted.upto.get(node, 0), own.limit.below)
         self._deleted.records[node is not None] += offset - partition.start
         partition.delete_before(offset)
-        return ""
+        return True

@@ -184,7 +184,7 @@ class SimulatedWorld:
         """Start a second client, which reads the stream from a bucket in the middle on (B38)."""
         if self.over:
             return
-        start = max(self.origin, self.picture.stable - 30)
+        start = max(self.origin, self.picture.stable - self.scenario.late_by)
         picture = ClientPicture(start)
         changed = partial(self._client_changed, "latecomer", picture)
         try:

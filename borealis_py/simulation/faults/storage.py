@@ -137,7 +137,7 @@ def _needed(world: SimulatedWorld, node: str) -> int:
     if node == QUERY:
         found.append(world.picture.stable)
         late = world.latecomer
-        found.append(max(world.origin, world.picture.stable - 30) if late is None else late.stable)
+        found.append(max(world.origin, world.picture.stable - world.scenario.late_by) if late is None else late.stable)
     return min(found)
 
 

@@ -95,7 +95,8 @@ class Scenario:
         span: buckets in a window of the toy query. rate: tuples per second and source.
         message_us: range of a message's latency. turn_us: range of a turn's duration.
         heal_us: when everything heals. lost: replicas (counted through) that stay away then: only a core heals.
-        ends: the sources end when everything is well again. latecomer: a second client comes in the middle.
+        ends: the sources end when everything is well again. latecomer: a second client comes in the middle, and asks
+            for what the first one saw `late_by` buckets before.
         part_rows: an output of more rows is split into parts.
         bad: share of the sources' input that is not a row. lateness_us: how late most rows come; None: stamped when
             sent. by_data: sources (by index) whose boundaries follow their rows' times.
@@ -134,6 +135,7 @@ class Scenario:
     reset: str = ""
     rows_per_s: int | None = None
     retain: Retention | None = None
+    late_by: int = 30
 
     def rows_us(self, rows: int) -> int:
         """How long this many rows take."""

@@ -78,10 +78,7 @@ def _trimmed(scenario: Scenario) -> Scenario:
 
 
 def _late_view(scenario: Scenario) -> Scenario:
-    """Short buckets, so that a client that comes late asks for what is not kept."""
-    often = replace(scenario.timing, checkpoint_us=SECOND // 10)
-    early = Retention(0, SECOND // 2)
-    return replace(scenario, latecomer=True, heal_us=12 * SECOND, width_us=50_000, timing=often, retain=early)
+    return replace(_trimmed(scenario), latecomer=True, late_by=200, heal_us=20 * SECOND)
 
 
 TRIMMING = ("trimming",)
