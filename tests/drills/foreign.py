@@ -17,6 +17,7 @@ from borealis_py.app.replicas import ProcessName
 from borealis_py.kafka.log import KafkaLog
 from borealis_py.log.base import TopicSpec
 from borealis_py.log.records import BatchHeader, ClaimHeader, pack
+from borealis_py.log.topics import RECORD_BYTES_MAX
 from borealis_py.query.ingress_spec import INGRESSES
 from borealis_py.verify.description import place
 from borealis_py.verify.kafka_reader import TopicReader
@@ -52,7 +53,8 @@ class Foreign:
 
     def create(self) -> None:
         """Create the topic, of one partition."""
-        self.cluster.log.admin().create([TopicSpec(self.topic)])
+        large = (("max.message.bytes", str(RECORD_BYTES_MAX)),)  # the producer's, too
+        self.cluster.log.admin().create([TopicSpec(self.topic, config=large)])
 
     def begin(self) -> None:
         """Start the producer and all ingresses."""

@@ -16,6 +16,7 @@ import time
 from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartition
 
 from borealis_py.config.signals import set_by
+from borealis_py.log.topics import RECORD_BYTES_MAX
 from tests.drills.network import row_of
 from tests.drills.pacing import FLUSH_ROWS, OUTAGE_S, due, note, options
 from tests.drills.poison import Plan, line_of
@@ -39,6 +40,7 @@ def produce(args: argparse.Namespace, stop: threading.Event) -> None:
         "enable.idempotence": True,
         "linger.ms": 5,
         "message.timeout.ms": int(OUTAGE_S * 1000),
+        "message.max.bytes": RECORD_BYTES_MAX,  # poison rows are larger than a client lets through by default
     })  # fmt: skip
     wrong: list[str] = []
 
