@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 import psutil
@@ -38,12 +39,14 @@ HEAR_S = 0.2
 WELL_S = 120.0
 STARTS_AGAIN = 1
 """Exit code of a process that could not start."""
+COULD_NOT = "does not start"
+"""What an ingress says that could not start: one that ran and ended may have the same exit code."""
 AGAIN_MAX = 10
 
 
 @dataclass
 class Restarting(Cluster):
-    """Starts replicas' processes again that could not start, as a container's restart policy does."""
+    """Starts processes of replicas and ingresses again that could not start, as a container's restart policy does."""
 
     impaired: Impaired = field(default_factory=Impaired)
     born_us: dict[int, int] = field(default_factory=dict)
@@ -77,12 +80,21 @@ class Restarting(Cluster):
             self.crashed.append(f"{process.output.name}, signal {-process.popen.returncode}")
             process.may_end = True
             self.start(member)
-        elif member is None or ran or not could_not:
+            return
+        start = self._starts(process, member)
+        if start is None or ran or not could_not:
             super().ended(process)
         elif not self.deaf:
             process.may_end = True
             self.again += 1
-            self.start(member)
+            start()
+
+    def _starts(self, process: Process, member: Member | None) -> Callable[[], object] | None:
+        """What starts another one in place of a process that could not start; None: nothing does."""
+        if member is not None:
+            return partial(self.start, member)
+        copies = next((index for index, one in self.foreign.ingresses.items() if one is process), None)
+        return None if copies is None or COULD_NOT not in process.said else partial(self.foreign.copy, copies)
 
 
 @dataclass
