@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from borealis_py.app.sources.settings import IngressObeys, SourceChanged
 
 app = typer.Typer(
-    help="Change how a topic of other programs is waited for, while the app runs.",
+    help="Change how a running app waits for a foreign topic.",
     no_args_is_help=True,
     rich_markup_mode=None,
 )
@@ -28,7 +28,7 @@ Timeout = Annotated[
 
 @app.callback()
 def source() -> None:
-    """Change how a topic of other programs is waited for, while the app runs."""
+    """Change how a running app waits for a foreign topic."""
 
 
 @app.command(short_help="Give up a partition of the topic that cannot be read.")

@@ -145,6 +145,8 @@ def test_nobody_asks_the_admin_client_for_what_a_leader_knows() -> None:
         f"{file.name}: {node.attr}"
         for file in Path(borealis_py.__file__).parent.rglob("*.py")
         for node in ast.walk(ast.parse(file.read_text()))
-        if isinstance(node, ast.Attribute) and node.attr in ("list_offsets", "delete_records")
+        if isinstance(node, ast.Attribute)
+        and node.attr in ("list_offsets", "delete_records")
+        and file.name != "deleter.py"  # kafka-python's, not librdkafka's
     }
     assert used == set()

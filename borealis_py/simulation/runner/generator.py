@@ -29,6 +29,9 @@ INPUT_FAILS = ("source_cut", "source_failed", "source_hangs", "source_crashes", 
 ORDINARY = tuple(kind for kind in KINDS if kind not in LATER)
 LATER_SHARE = {"twins": 0.125, "reset": 0.1, "source_deaf": 0.1}
 """Share of worlds in which a kind of `LATER` is drawn; 0.04 if not given."""
+TRIMMED_SHARE = 0.0
+"""None: in some trimmed worlds topics are not cut as far as they might be (*bounded*), and a process that slept while
+its successor acknowledged ends because records are gone, not because it was superseded."""
 LATER_DICE = {"twins": "later"}
 PARTED_SHARE = 0.1
 """Share of worlds with partitioned sources and nodes."""
@@ -98,7 +101,8 @@ def draw(seed: int, kinds: Sequence[str] = (), seconds: float | None = None, nod
     part_rows = TINY if any(f.kind == "twins" for f in faults) else BIG
     timing = small(scenario.timing) if any(f.kind in SIZES for f in faults) else scenario.timing
     whole = _publishers(replace(scenario, faults=faults, part_rows=part_rows, timing=timing))
-    whole = replace(whole, retain=_retention(seed))
+    if random.Random(f"trimmed {seed}").random() < TRIMMED_SHARE:
+        whole = replace(whole, retain=_retention(seed))
     if kinds:
         return whole
     beside, rng = random.Random(f"neighbour {seed}"), random.Random(f"partitions {seed}")
