@@ -54,9 +54,13 @@ SLOW = (
     "tests/runtime/spark/test_warming.py",
     "tests/soak/test_soak.py",
     "tests/spark/test_kafka.py",
+    "tests/testing/test_key_windows.py::test_a_world",
+    "tests/testing/test_lookup.py::test_a_world",
     "tests/verify/test_command.py::test_a_running_app_is_clean",
 )
 SOME = {
+    "tests/engine/test_split.py": 3,
+    "tests/engine/test_types.py::test_any_number_of_partitions": 4,
     "tests/simulation/test_ingress_seeds.py::test_a_rule_that_is_switched_off_is_found": 4,
     "tests/simulation/test_planted.py": 12,
 }
