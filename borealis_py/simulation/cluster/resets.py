@@ -102,6 +102,7 @@ def _part(world: SimulatedWorld, machine: Machine, mode: str) -> LivesOn:
     published = {
         topics.stream(app, QUERY),
         topics.deadletter(app),
+        topics.acks(app),
         *(topics.progress(app, plan.name) for plan in world.scenario.nodes),
     }
     cuts = {
