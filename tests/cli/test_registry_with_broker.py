@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import json
-import threading
 import time
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import closing
 from datetime import UTC, datetime
 from decimal import Decimal
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +20,7 @@ from borealis_py.kafka.log import KafkaLog
 from borealis_py.log import topics
 from borealis_py.log.base import Feed, Record
 from tests.cli.commands import Borealis, status
+from tests.support.registry_server import NO_SCHEMA, RegistryServer
 from tests.support.running import until
 from tests.support.schema_registry import framed
 
@@ -64,39 +63,19 @@ ORDER = json.dumps(
 )
 
 
-class Registry(ThreadingHTTPServer):
+class Registry(RegistryServer):
     """Tells over HTTP what the serializers have registered with `client`, the mock of their package."""
 
     def __init__(self) -> None:
         self.client = SchemaRegistryClient.new_client({"url": "mock://registered"})
-        super().__init__(("127.0.0.1", 0), _Answering)
-        self.thread = threading.Thread(target=self.serve_forever, args=(0.01,), daemon=True)
-        self.thread.start()
+        super().__init__()
 
-    def end(self) -> None:
-        self.shutdown()
-        self.thread.join()
-        self.server_close()
-
-
-class _Answering(BaseHTTPRequestHandler):
-    server: Registry
-
-    def do_GET(self) -> None:
+    def answer(self, path: str) -> tuple[int, Any]:
         try:
-            found = self.server.client.get_schema(int(self.path.partition("?")[0].rpartition("/")[2]))
-            code, body = 200, {"schema": found.schema_str, "schemaType": found.schema_type}
+            found = self.client.get_schema(int(path.rpartition("/")[2]))
         except SchemaRegistryError:
-            code, body = 404, {"error_code": 40403, "message": "Schema not found"}
-        raw = json.dumps(body).encode()
-        self.send_response(code)
-        self.send_header("Content-Type", "application/json")
-        self.send_header("Content-Length", str(len(raw)))
-        self.end_headers()
-        self.wfile.write(raw)
-
-    def log_message(self, format: str, *args: Any) -> None:
-        pass
+            return NO_SCHEMA
+        return 200, {"schema": found.schema_str, "schemaType": found.schema_type}
 
 
 @pytest.fixture

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import json
 import threading
 from collections.abc import Callable, Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 import pytest
 
 from borealis_py.kafka.schema_registry import ConfluentRegistry, RegistryUnusable
 from borealis_py.log.schema_registry import NoSuchSchema, RegisteredSchema
+from tests.support.registry_server import NO_SCHEMA, RegistryServer
 
 NEEDS = "the client of schema registries is not installed: pip install 'borealis-py[registry]'"
 for package in ("httpx2", "authlib", "cachetools"):
@@ -66,39 +65,17 @@ def test_a_schema_is_told_with_what_it_refers_to(mock: SchemaRegistryClient) -> 
     registry.close()
 
 
-class Server(ThreadingHTTPServer):
-    """Answers with `status` and `body` for each path; 404 as a registry does for others."""
+class Server(RegistryServer):
+    """Answers with `status` and `body` for each path; as a registry that knows nothing for others."""
 
     def __init__(self, port: int = 0) -> None:
         self.told: dict[str, tuple[int, Any]] = {}
         self.asked: list[str] = []
-        super().__init__(("127.0.0.1", port), Handler)
-        self.thread = threading.Thread(target=self.serve_forever, args=(0.01,), daemon=True)
-        self.thread.start()
+        super().__init__(port)
 
-    def end(self) -> None:
-        self.shutdown()
-        self.thread.join()
-        self.server_close()
-
-
-class Handler(BaseHTTPRequestHandler):
-    server: Server
-
-    def do_GET(self) -> None:
-        path = self.path.partition("?")[0]
-        self.server.asked.append(path)
-        unknown = 404, {"error_code": 40403, "message": "Schema not found"}
-        status, body = self.server.told.get(path, unknown)
-        raw = body if isinstance(body, bytes) else json.dumps(body).encode()
-        self.send_response(status)
-        self.send_header("Content-Type", "application/json")
-        self.send_header("Content-Length", str(len(raw)))
-        self.end_headers()
-        self.wfile.write(raw)
-
-    def log_message(self, format: str, *args: Any) -> None:
-        pass
+    def answer(self, path: str) -> tuple[int, Any]:
+        self.asked.append(path)
+        return self.told.get(path, NO_SCHEMA)
 
 
 @pytest.fixture

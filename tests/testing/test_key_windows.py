@@ -10,6 +10,7 @@ from borealis_py.testing import START_US, World, run
 from borealis_py.testing.rows import TimedRow
 from tests.examples import examples
 from tests.testing.apps import audited
+from tests.testing.failures import Failure, ended, failures
 
 SECOND = 1_000_000
 SOURCES = ("web", "till")
@@ -72,28 +73,14 @@ orders_of = st.lists(
     ),
     max_size=30,
 )
-duration = st.integers(100, 5_000).map(lambda ms: f"{ms}ms")
-failure = st.one_of(
-    st.tuples(st.just("lose"), st.sampled_from(SOURCES), duration),
-    st.tuples(st.sampled_from(["kill", "pause"]), st.sampled_from(PROCESSES), duration),
-    st.tuples(st.just("advance"), st.just(""), duration),
-)
 
 
 @settings(max_examples=examples(8))
-@given(st.fixed_dictionaries(dict.fromkeys(SOURCES, orders_of)), st.lists(failure, max_size=6), st.integers(0, 1_000))
+@given(st.fixed_dictionaries(dict.fromkeys(SOURCES, orders_of)), failures(SOURCES, PROCESSES), st.integers(0, 1_000))
 def test_a_world_with_windows_of_keys_ends_as_if_nothing_had_failed(
-    some: dict[str, list[TimedRow]], failures: list[tuple[str, str, str]], seed: int
+    some: dict[str, list[TimedRow]], suffered: list[Failure], seed: int
 ) -> None:
     expected = run(shop(), some)
-    with World(shop(partitions=2), seed=seed) as world:
-        for source in SOURCES:
-            world.send(source, *some[source])
-        for kind, name, for_ in failures:
-            if kind == "advance":
-                world.advance(for_)
-            else:
-                getattr(world, kind)(name, for_)
-        world.end()
+    with ended(shop(partitions=2), some, suffered, seed) as world:
         for query in ("fours", "busy"):
             assert repr(world.corrected(query)) == repr(expected.corrected(query))
