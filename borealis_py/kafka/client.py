@@ -27,6 +27,18 @@ UNREACHABLE = frozenset(
         KafkaError.REQUEST_TIMED_OUT,
     }
 )
+LEADER_MOVES = frozenset(
+    {
+        KafkaError.NOT_LEADER_FOR_PARTITION,
+        KafkaError.LEADER_NOT_AVAILABLE,
+        KafkaError.REPLICA_NOT_AVAILABLE,
+        KafkaError.FENCED_LEADER_EPOCH,
+        KafkaError.UNKNOWN_LEADER_EPOCH,
+        KafkaError.OFFSET_NOT_AVAILABLE,
+        KafkaError.KAFKA_STORAGE_ERROR,
+    }
+)
+"""What a broker answers for a partition whose leader is being elected or has just changed."""
 READ_WAIT_MS, LOOK_UP_WAIT_MS = 100, 10
 """How long the broker may hold a fetch (ms). Records are returned at once either way. A long wait makes an idle reader
 cheap, but also delays feeds that it opens next to others, and the "no more" that ends a look-up.

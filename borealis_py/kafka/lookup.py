@@ -3,18 +3,31 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, TypeVar
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
-from borealis_py.kafka.client import LOOK_UP_WAIT_MS, consumer_config, record_of, translated, translating, unreachable
+from borealis_py.kafka.client import (
+    LEADER_MOVES,
+    LOOK_UP_WAIT_MS,
+    consumer_config,
+    error_of,
+    record_of,
+    translated,
+    translating,
+    unreachable,
+)
 from borealis_py.kafka.ends import EndsAsker, KafkaEnds
 from borealis_py.log.base import Feed, OffsetGone, Record
 
 ANSWER_S = 5.0
 """How long a query may take before the broker counts as unreachable."""
 _BATCH = 5000
+_ELECTION_S = 0.05
+"""How long to wait for a leader before the next try."""
+
+Answer = TypeVar("Answer")
 
 
 class KafkaLookup:
@@ -31,7 +44,9 @@ class KafkaLookup:
 
     def bounds(self, feed: Feed) -> tuple[int, int]:
         with self._asking("look up the bounds of", feed):
-            first, end = self._consumer.get_watermark_offsets(_partition(feed), timeout=ANSWER_S)
+            first, end = self._led(
+                feed, lambda: self._consumer.get_watermark_offsets(_partition(feed), timeout=ANSWER_S)
+            )
         return first, end
 
     def find(self, feed: Feed, timestamp_ms: int) -> int:
@@ -40,9 +55,7 @@ class KafkaLookup:
         if timestamp_ms < 0:
             return first
         with self._asking("look up a time in", feed):
-            (found,) = self._consumer.offsets_for_times([_partition(feed, timestamp_ms)], timeout=ANSWER_S)
-            if found.error is not None:
-                raise KafkaException(found.error)
+            found = self._led(feed, lambda: self._at(feed, timestamp_ms))
         return int(found.offset) if found.offset >= 0 else end
 
     def read(self, feed: Feed, first: int, end: int) -> Iterator[Record]:
@@ -92,6 +105,24 @@ class KafkaLookup:
     def close(self) -> None:
         self._asker.close()
         self._consumer.close()
+
+    def _at(self, feed: Feed, timestamp_ms: int) -> TopicPartition:
+        (found,) = self._consumer.offsets_for_times([_partition(feed, timestamp_ms)], timeout=ANSWER_S)
+        if found.error is not None:
+            raise KafkaException(found.error)
+        return found
+
+    def _led(self, feed: Feed, ask: Callable[[], Answer]) -> Answer:
+        """The answer of the partition's leader, which is not known at once when another is elected or the topic new."""
+        deadline = time.monotonic() + ANSWER_S
+        while True:
+            try:
+                return ask()
+            except KafkaException as exc:
+                if error_of(exc).code() not in LEADER_MOVES or time.monotonic() > deadline:
+                    raise
+            time.sleep(_ELECTION_S)
+            self._consumer.list_topics(feed.topic, timeout=ANSWER_S)  # otherwise it asks the former leader again
 
     def _asking(self, doing: str, feed: Feed) -> Any:
         return translating(self._bootstrap, f"{doing} {feed.topic}[{feed.partition}]")

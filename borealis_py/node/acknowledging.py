@@ -37,7 +37,7 @@ class Acknowledging:
 
     def first(self, now: MonotonicUs, lookup: Lookup, start: StartPoint) -> NewRecord:
         """The acknowledgement with which an incarnation begins: it may read all that the one before might, and what
-        follows its own `start`. Others so learn at once that it lives, however long it takes to catch up.
+        follows its own `start`. Others so learn soon that it lives, however long it takes to catch up.
 
         Raises:
             LogError: the log cannot be read.

@@ -112,13 +112,21 @@ class InputReader:
         The end of the own stream counts, too: heartbeats expire, and garbage may have displaced the settings record.
         Readers would ignore a replica that used a number again: they take tentative records of the highest one only.
         """
-        feed = self._spec.control_feed
-        first, end = self._lookup.bounds(feed)
-        for record in self._lookup.read(feed, max(first, end - CONTROL_TAIL), end):
-            self._beat(record, self._first_beats)
-        self._reader.open(feed, end)
+        self._first_beats, end = self._recent_beats()
+        self._reader.open(self._spec.control_feed, end)
         own = [b.inc for _, b in self._first_beats if b.replica == self._spec.replica]
         return max([self._settings.inc, *own, *self._spoken()])
+
+    def recent_beats(self) -> list[tuple[Offset, Heartbeat]]:
+        """The heartbeats at the control log's end, in its order, whatever was read before. Raises LogError."""
+        return self._recent_beats()[0]
+
+    def _recent_beats(self) -> tuple[list[tuple[Offset, Heartbeat]], int]:
+        beats: list[tuple[Offset, Heartbeat]] = []
+        first, end = self._lookup.bounds(self._spec.control_feed)
+        for record in self._lookup.read(self._spec.control_feed, max(first, end - CONTROL_TAIL), end):
+            self._beat(record, beats)
+        return beats, end
 
     def _spoken(self) -> Iterator[int]:
         """Incarnations that wrote the end of the own stream."""

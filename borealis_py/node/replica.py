@@ -155,6 +155,7 @@ class Replica:
             self._reporter = Reporter(spec, self._appender, clock, self.settings, why_inline, seen)
             self._trimmer = None if spec.trimming is None else Trimmer(spec, spec.trimming, clock)
             self._acknowledging: Acknowledging | None = None
+            self._first_word: NewRecord | None = None
             self.manager = self._begin(uid)
             self._opened = opened.pop_all()
         self._unreachable: frozenset[int] = frozenset()
@@ -186,7 +187,7 @@ class Replica:
         identity = Identity(spec.replica, inc, uid, spec.app_uid)
         if spec.trimming is not None:
             self._acknowledging = Acknowledging(spec, identity, spec.trimming.every_us)
-            self._appender.append(self._acknowledging.first(self._clock.now_us(), self._lookup, start))
+            self._first_word = self._acknowledging.first(self._clock.now_us(), self._lookup, start)
         return Manager(config, identity=identity, start=start, delays=self.settings.delays)
 
     def _start(self) -> StartPoint:
@@ -216,6 +217,24 @@ class Replica:
             LogError: the log refused a record of the own stream, or cannot be read; start again from the last
                 checkpoint.
         """
+        try:
+            self._turn()
+        except RetentionLost as lost:
+            self._give_way(lost)
+            raise
+
+    def _give_way(self, lost: RetentionLost) -> None:
+        """What a successor does not need may be deleted before this replica has read that there is one (R16).
+
+        Raises:
+            Superseded: there is. LogError: it cannot be found out.
+        """
+        for offset, beat in self._input_reader.recent_beats():
+            self.manager.control.read(offset, beat)
+        if self.manager.control.superseded is not None:
+            raise Superseded(self.manager.control.superseded) from lost
+
+    def _turn(self) -> None:
         if self._resuming.ended is not None:
             raise self._resuming.ended
         self._unpublished.check()
@@ -361,9 +380,10 @@ class Replica:
         return WriterLost(event.attempt, isinstance(event, Fenced) or self._resuming.doubts)
 
     def _acknowledge(self, now: MonotonicUs) -> None:
-        if self._acknowledging is None:
-            return
-        record = self._acknowledging.due(now, self._store.kept, self.manager.publishing.read)
+        if self._acknowledging is None or not self.manager.control.echoed:
+            return  # of two of one number the one that owns it would never be heard, if the other spoke first (B30)
+        read = self.manager.publishing.read
+        record, self._first_word = self._first_word or self._acknowledging.due(now, self._store.kept, read), None
         if record is not None:
             self._appender.append(record)
 

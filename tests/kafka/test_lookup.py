@@ -6,6 +6,7 @@ import pickle
 from collections.abc import Callable
 
 import pytest
+from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
 from borealis_py.kafka.broker import free_port
 from borealis_py.kafka.log import KafkaLog
@@ -37,6 +38,57 @@ def test_a_topic_that_is_not_there_is_named(log: KafkaLog) -> None:
     for ask in (lambda: lookup.bounds(Feed("no.such")), lambda: lookup.find(Feed("no.such"), 5)):
         with pytest.raises(LogError, match=r"no\.such\[0\]: no such topic at .*borealis up"):
             ask()
+    lookup.close()
+
+
+class _Electing:
+    """A lookup's consumer whose broker does not lead the partition yet, `times` times."""
+
+    def __init__(self, consumer: Consumer, times: int) -> None:
+        self._consumer, self._times = consumer, times
+
+    def list_topics(self, topic: str, timeout: float) -> object:
+        return self._consumer.list_topics(topic, timeout=timeout)
+
+    def get_watermark_offsets(self, at: TopicPartition, timeout: float) -> tuple[int, int]:
+        self._refuse()
+        return self._consumer.get_watermark_offsets(at, timeout=timeout)
+
+    def offsets_for_times(self, at: list[TopicPartition], timeout: float) -> list[TopicPartition]:
+        self._refuse()
+        return self._consumer.offsets_for_times(at, timeout=timeout)
+
+    def _refuse(self) -> None:
+        self._times -= 1
+        if self._times >= 0:
+            raise KafkaException(KafkaError(KafkaError.NOT_LEADER_FOR_PARTITION))
+
+    def close(self) -> None:
+        self._consumer.close()
+
+
+def test_a_partition_whose_leader_is_being_elected_is_asked_again(
+    log: KafkaLog, new_feed: NewFeed, fill: Fill, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    feed = new_feed()
+    fill(feed, [b"1", b"2", b"3"])
+    lookup = log.lookup()
+    for times in (1, 2):
+        monkeypatch.setattr(lookup, "_consumer", _Electing(lookup._consumer, times))
+        assert lookup.bounds(feed) == (0, 3)
+        monkeypatch.setattr(lookup, "_consumer", _Electing(lookup._consumer, times))
+        assert lookup.find(feed, 0) == 0
+    lookup.close()
+
+
+def test_a_partition_without_a_leader_is_asked_for_so_long(
+    log: KafkaLog, new_feed: NewFeed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("borealis_py.kafka.lookup.ANSWER_S", 0.3)
+    feed, lookup = new_feed(), log.lookup()
+    monkeypatch.setattr(lookup, "_consumer", _Electing(lookup._consumer, 1000))
+    with pytest.raises(LogError, match="look up the bounds of"):
+        lookup.bounds(feed)
     lookup.close()
 
 

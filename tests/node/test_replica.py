@@ -32,7 +32,7 @@ from borealis_py.log.stream import StreamEncoder
 from borealis_py.node.checkpoint_storage import SUFFIX
 from borealis_py.node.checkpoints import CheckpointStore
 from borealis_py.node.peers import Unpublished
-from borealis_py.node.replica import NumberShared, Replica
+from borealis_py.node.replica import NumberShared, Replica, Superseded
 from borealis_py.node.reporter import Reporter, StatusSnapshot
 from borealis_py.node.spec import ReplicaSpec
 from borealis_py.protocol.redo import RedoJob, RedoPlace
@@ -48,6 +48,7 @@ from borealis_py.simulation.log.client import MemoryLog
 from reconcile.redo_client import RedoRouter
 from sunion.bucket import Buckets
 from sunion.digests import TOLD_MAX, Digest
+from sunion.errors import RetentionLost
 from sunion.model import Input, Output, StableBucket, StableRange
 from sunion.source import SourceFold
 from sunion.union import Mark
@@ -464,6 +465,40 @@ def test_it_says_what_it_may_still_read_where_it_is_told_to(world: World) -> Non
     assert need.published is not None
     assert FIRST < need.published <= replica.manager.f_s
     assert 0 < need.offsets["s"] <= world.log.broker.partition(SOURCE).stable_end
+
+
+def _trimmed(world: World) -> Feed:
+    """The world's replica acknowledges, and reads one source; returns the feed of acknowledgements."""
+    acks = Feed(topics.acks("app"))
+    world.spec = replace(world.spec, inputs=(Input.source("s"),), trimming=Trimming(ONE_NODE))
+    return acks
+
+
+def test_it_acknowledges_nothing_before_it_knows_that_its_number_is_its_own(world: World) -> None:
+    acks = _trimmed(world)
+    world.run(world.start(), 0.5)
+    assert len(world.log.committed(acks)) == 1
+    second = world.start()
+    world.log.broker.append(NewRecord(second.spec.control_feed, encode(heartbeat(0, 2, uid="twin")), b"q/0"))
+    with pytest.raises(Superseded):
+        world.run(second, 9.0)
+    assert len(world.log.committed(acks)) == 1
+
+
+@pytest.mark.parametrize("successor", [True, False])
+def test_records_that_a_successor_did_not_need_are_not_lost_to_who_gives_way_to_it(
+    world: World, successor: bool
+) -> None:
+    _trimmed(world)
+    replica = world.start()
+    world.run(replica, 1.0)
+    world.scheduler.run_until(world.scheduler.now_us + 5_000_000)  # it sleeps
+    source = world.log.broker.partition(SOURCE)
+    source.delete_before(source.stable_end - 1)
+    if successor:
+        world.log.broker.append(NewRecord(replica.spec.control_feed, encode(heartbeat(0, 2)), b"q/0"))
+    with pytest.raises(Superseded if successor else RetentionLost):
+        replica.turn()
 
 
 def test_by_default_it_says_nothing_of_it(world: World) -> None:

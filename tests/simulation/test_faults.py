@@ -131,7 +131,7 @@ def _log(world: SimulatedWorld, feed: Feed) -> list[Record]:
 
 def test_twins_have_one_number_and_mingle_what_they_say_until_one_has_read_of_the_other() -> None:
     twins = Fault("twins", 0, 4 * SECOND, 5 * SECOND, "unheard")
-    simulation = Simulation(replace(calm(replicas=1), faults=(twins,), part_rows=2, rate=50))
+    simulation = Simulation(replace(calm(replicas=1), faults=(twins,), part_rows=2, rate=50, retain=None))
     simulation.run()
     world = simulation.world
     (machine,) = world.replicas

@@ -107,10 +107,10 @@ def test_kinds_that_came_later_leave_all_else_of_a_world_as_it_was(monkeypatch: 
     assert any(fault.kind in LATER for w in with_them for fault in w.faults)
 
 
-def test_worlds_are_trimmed_in_several_ways_or_not_at_all(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert {draw(seed).retain for seed in range(1, 101)} == {None}
-    monkeypatch.setattr(generator, "TRIMMED_SHARE", 1.0)
-    assert len({draw(seed).retain for seed in range(1, 301)} - {None}) == 6
+def test_worlds_are_trimmed_in_several_ways_and_some_not_at_all() -> None:
+    drawn = [draw(seed).retain for seed in range(1, 301)]
+    assert len(set(drawn)) == 7
+    assert 0.05 < drawn.count(None) / len(drawn) < 0.15
 
 
 def test_scenarios_are_drawn_widely() -> None:

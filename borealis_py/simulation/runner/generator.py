@@ -29,9 +29,8 @@ INPUT_FAILS = ("source_cut", "source_failed", "source_hangs", "source_crashes", 
 ORDINARY = tuple(kind for kind in KINDS if kind not in LATER)
 LATER_SHARE = {"twins": 0.125, "reset": 0.1, "source_deaf": 0.1}
 """Share of worlds in which a kind of `LATER` is drawn; 0.04 if not given."""
-TRIMMED_SHARE = 0.0
-"""None: in some trimmed worlds topics are not cut as far as they might be (*bounded*), and a process that slept while
-its successor acknowledged ends because records are gone, not because it was superseded."""
+TRIMMED_SHARE = 0.9
+"""Share of worlds that are trimmed. The others keep everything, as an app does by default."""
 LATER_DICE = {"twins": "later"}
 PARTED_SHARE = 0.1
 """Share of worlds with partitioned sources and nodes."""

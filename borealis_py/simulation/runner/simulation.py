@@ -91,9 +91,10 @@ class Simulation:
             self.world.neighbour.judge()
 
     def _stay(self) -> None:
-        """In some worlds all stays well for so long that logs must have become short."""
+        """In some worlds all stays well, and nobody is away, for so long that logs must have become short."""
         s, since = self._scenario, self._scheduler.now_us
-        if s.retain is not None and not s.lost and random.Random(f"stays {s.seed}").random() < STAYS_SHARE:
+        away = s.lost or any(machine.given_up is not None for machine in self.world.replicas)
+        if s.retain is not None and not away and random.Random(f"stays {s.seed}").random() < STAYS_SHARE:
             self._scheduler.run_until(since + 5 * s.timing.checkpoint_us + 3 * s.retain.every_us + STAYS_US)
             bounded(self.world, since)
 

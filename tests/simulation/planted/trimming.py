@@ -9,11 +9,12 @@ from unittest import mock
 
 from borealis_py.client import subscriber
 from borealis_py.node import acknowledging, trimmer
+from borealis_py.node.replica import Replica
 from borealis_py.node.trimmer import Trimmer, Trims
 from borealis_py.protocol.trimming import Graph, KeptCheckpoint, Needs, TrimLimit
 from borealis_py.protocol.trimming import limit as limit_module
 from borealis_py.simulation.runner.scenario import SECOND, Retention, Scenario
-from sunion.units import Offset
+from sunion.units import MonotonicUs, Offset
 from tests.simulation.planted.bug import Bug
 
 
@@ -72,6 +73,20 @@ def _late_views_begin_anywhere() -> Any:
     return mock.patch.object(subscriber, "first_kept", lambda lookup, feeds, buckets, decoder, bucket: bucket)
 
 
+def _whoever_shares_a_number_acknowledges() -> Any:
+    kept = Replica._acknowledge
+
+    def acknowledge(self: Replica, now: MonotonicUs) -> None:
+        with mock.patch.object(self.manager.control, "echoed", True):
+            kept(self, now)
+
+    return mock.patch.object(Replica, "_acknowledge", acknowledge)
+
+
+def _nobody_gives_way() -> Any:
+    return mock.patch.object(Replica, "_give_way", return_value=None)
+
+
 def _trimmed(scenario: Scenario) -> Scenario:
     """Nothing is kept but what is needed, and replicas say often what that is."""
     return replace(scenario, retain=Retention(0, SECOND), timing=replace(scenario.timing, checkpoint_us=SECOND // 2))
@@ -97,6 +112,23 @@ BUGS = (
     Bug("R11 a start finds the end of its own stream", "safety", _no_own_tail, (), TRIMMING, change=_trimmed),
     Bug("R16 readers hold a stream", "safety", _readers_hold_nothing, (), TRIMMING, 30, 2, _trimmed),
     Bug("R16 logs are bounded", "liveness", _nothing_goes, (), ("bounded",), 40, change=_trimmed),
+    Bug(
+        "R16 the owner of a number acknowledges",
+        "liveness",
+        _whoever_shares_a_number_acknowledges,
+        ("twins",),
+        ("bounded",),
+        60,
+        change=_trimmed,
+    ),
+    Bug(
+        "R16 who has a successor has lost no records",
+        "liveness",
+        _nobody_gives_way,
+        ("sleeper",),
+        ("retention", "convergence"),
+        change=_trimmed,
+    ),
     Bug(
         "R16 a late view begins at what is kept",
         "liveness",
