@@ -6,7 +6,7 @@ from collections.abc import Callable
 from heapq import heappop, heappush
 from typing import Any
 
-from borealis_py.bench.recovery.setting import Setting
+from borealis_py.bench.recovery.setting import PaperSetting
 
 
 class EventClock:
@@ -30,10 +30,10 @@ class EventClock:
             call(*args)
 
 
-class Link:
+class PaperLink:
     """One direction between two nodes, which has the full bandwidth for itself. In order, nothing is lost (H 27)."""
 
-    def __init__(self, clock: EventClock, setting: Setting) -> None:
+    def __init__(self, clock: EventClock, setting: PaperSetting) -> None:
         self._clock = clock
         self._setting = setting
         self._free_us = 0

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from borealis_py.bench.recovery.operators import Network
+from borealis_py.bench.recovery.operators import QueryNetwork
 from borealis_py.bench.recovery.published import ACTIVE, AMNESIA, PASSIVE
-from borealis_py.bench.recovery.runs import Case
-from borealis_py.bench.recovery.setting import Setting
+from borealis_py.bench.recovery.runs import PaperCase
+from borealis_py.bench.recovery.setting import PaperSetting
 
 
-def recovery_ms(case: Case) -> float:
+def recovery_ms(case: PaperCase) -> float:
     """K + Q p; for amnesia, and for active standby, whose time is "negligible", 0.
 
     K is r + d, Q half an interval of tuples with passive standby, and |state| + M lambda + 2 d lambda with upstream
@@ -24,6 +24,6 @@ def recovery_ms(case: Case) -> float:
     return (setting.redirect_us + setting.delay_us + tuples * tuple_us(network, setting)) / 1000
 
 
-def tuple_us(network: Network, setting: Setting) -> float:
+def tuple_us(network: QueryNetwork, setting: PaperSetting) -> float:
     """p, of table 5: a filter's time; of an aggregate, times its window, over its advance."""
     return setting.filter_us * (network.window / network.advance if network.kind == "aggregate" else 1)

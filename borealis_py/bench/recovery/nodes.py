@@ -6,17 +6,17 @@ from collections import deque
 from collections.abc import Callable, Iterator
 
 from borealis_py.bench.recovery.events import EventClock
-from borealis_py.bench.recovery.operators import Fragment, Item, Marks
+from borealis_py.bench.recovery.operators import Marks, NodeOperators, PaperTuple
 
 
 class OutputQueue:
     """What a node has produced and may have to send again, numbered from 0 in its order (H 27)."""
 
     def __init__(self) -> None:
-        self._items: deque[Item] = deque()
+        self._items: deque[PaperTuple] = deque()
         self._first = 0
 
-    def __iter__(self) -> Iterator[Item]:
+    def __iter__(self) -> Iterator[PaperTuple]:
         return iter(self._items)
 
     def __len__(self) -> int:
@@ -27,12 +27,12 @@ class OutputQueue:
         """The number of the next one."""
         return self._first + len(self._items)
 
-    def append(self, item: Item) -> int:
+    def append(self, item: PaperTuple) -> int:
         """Returns its number."""
         self._items.append(item)
         return self.end - 1
 
-    def at(self, number: int) -> Item | None:
+    def at(self, number: int) -> PaperTuple | None:
         """The tuple of a number. None: it is not here."""
         return self._items[number - self._first] if self._first <= number < self.end else None
 
@@ -57,15 +57,15 @@ class OutputQueue:
         return other
 
 
-class Feeder:
+class Upstream:
     """Nu: emits tuples at a steady rate, logs them if it has to, and sends them to who is to get them."""
 
     def __init__(self, inputs: int, logs: bool) -> None:
         self.inputs = inputs
-        self.log: deque[Item] = deque()
+        self.log: deque[PaperTuple] = deque()
         self.kept_from = [0] * inputs
         """Of each stream, the first tuple that is still wanted."""
-        self.targets: list[Callable[[Item], None]] = []
+        self.targets: list[Callable[[PaperTuple], None]] = []
         self._logs = logs
         self._next = [0] * inputs
 
@@ -74,7 +74,7 @@ class Feeder:
         seq = self._next[stream]
         self._next[stream] = seq + 1
         marks = tuple(seq if i == stream else -1 for i in range(self.inputs))
-        item = Item(stream, seq, marks, marks)
+        item = PaperTuple(stream, seq, marks, marks)
         if self._logs:
             self.log.append(item)
         for send in self.targets:
@@ -86,12 +86,12 @@ class Feeder:
         while self.log and self.log[0].seq < self.kept_from[self.log[0].stream]:
             self.log.popleft()
 
-    def wanted(self) -> list[Item]:
+    def wanted(self) -> list[PaperTuple]:
         """The tuples in its output queues, in the order in which they were emitted."""
         return [item for item in self.log if item.seq >= self.kept_from[item.stream]]
 
 
-class Worker:
+class WorkingNode:
     """N or N': processes one tuple after the other, and hands each output to `sends` when it is done.
 
     Attributes:
@@ -99,21 +99,21 @@ class Worker:
         confirmed: the number of the output tuple from which on Nd has acknowledged nothing.
     """
 
-    def __init__(self, clock: EventClock, fragment: Fragment) -> None:
+    def __init__(self, clock: EventClock, fragment: NodeOperators) -> None:
         self.fragment = fragment
         self.queue = OutputQueue()
         self.received = [-1] * fragment.inputs
         self.done = [-1] * fragment.inputs
         self.confirmed = 0
         self.alive = True
-        self.sends: Callable[[int, Item], None] = lambda number, item: None
-        self.processed: Callable[[Item], None] = lambda item: None
+        self.sends: Callable[[int, PaperTuple], None] = lambda number, item: None
+        self.processed: Callable[[PaperTuple], None] = lambda item: None
         self._clock = clock
-        self._waiting: deque[tuple[Item, int]] = deque()
+        self._waiting: deque[tuple[PaperTuple, int]] = deque()
         self._busy = False
         self._between: list[Callable[[], None]] = []
 
-    def take(self, item: Item, more_us: int = 0) -> None:
+    def take(self, item: PaperTuple, more_us: int = 0) -> None:
         """A tuple has arrived. `more_us`: what receiving it costs the processor. What it has had already is left."""
         if not self.alive or item.seq <= self.received[item.stream]:
             return
@@ -135,7 +135,7 @@ class Worker:
         cost_us, out = self.fragment.step(item)
         self._clock.at(self._clock.now_us + cost_us + more_us, self._end, item, out)
 
-    def _end(self, item: Item, out: Item | None) -> None:
+    def _end(self, item: PaperTuple, out: PaperTuple | None) -> None:
         if not self.alive:
             return
         self._busy = False
@@ -150,7 +150,7 @@ class Worker:
             self._begin()
 
 
-class Reader:
+class Downstream:
     """Nd: knows each output tuple that it got, and how many came again."""
 
     def __init__(self) -> None:
@@ -159,7 +159,7 @@ class Reader:
         """The number, of its sender, of the output that it expects next."""
         self.again = 0
 
-    def take(self, number: int, item: Item) -> None:
+    def take(self, number: int, item: PaperTuple) -> None:
         """An output tuple has arrived."""
         self.next = number + 1
         key = item.stream, item.seq

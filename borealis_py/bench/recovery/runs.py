@@ -6,10 +6,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from statistics import fmean
 
-from borealis_py.bench.recovery.operators import Network
-from borealis_py.bench.recovery.setting import Reading, Setting
-from borealis_py.bench.recovery.ways import ActiveStandby, Amnesia, PassiveStandby, UpstreamBackup, Way
-from borealis_py.bench.recovery.world import PaperWorld, Phases
+from borealis_py.bench.recovery.operators import QueryNetwork
+from borealis_py.bench.recovery.setting import PaperReading, PaperSetting
+from borealis_py.bench.recovery.ways import ActiveStandby, Amnesia, PassiveStandby, UpstreamBackup
+from borealis_py.bench.recovery.world import PaperWorld, TimerPhases, Way
 
 RUNS = 25
 """Of each point, as in the paper (H 233)."""
@@ -23,22 +23,22 @@ STEP = 1.1673039782614187
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Case:
+class PaperCase:
     """What is run. `precise`: else rollback."""
 
     way: str
-    network: Network = field(default_factory=Network)
+    network: QueryNetwork = field(default_factory=QueryNetwork)
     precise: bool = False
-    setting: Setting = field(default_factory=Setting)
+    setting: PaperSetting = field(default_factory=PaperSetting)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Found:
+class CaseFigures:
     """Of one case. Recovery is from where N' knows of the failure (H 83); milliseconds are means over the runs.
 
     Attributes:
         overhead_percent: bytes for high availability to those of tuples from Nu to N.
-        recovery_ms: as `Reading` has it. output_ms: until the first new output. state_ms: until N' had N's state.
+        recovery_ms: as `PaperReading` has it. output_ms: until the first new output. state_ms: until N' had N's state.
         replayed: tuples that N' processed to get there. again: outputs that Nd got twice. lost: outputs it never got.
         log_most: the most tuples in the output queues of Nu, in any run.
     """
@@ -53,7 +53,9 @@ class Found:
     log_most: int
 
 
-def measure(case: Case, reading: Reading, runs: int = RUNS, way: Callable[[bool], Way] | None = None) -> Found:
+def measure(
+    case: PaperCase, reading: PaperReading, runs: int = RUNS, way: Callable[[bool], Way] | None = None
+) -> CaseFigures:
     """Run a case: once without a failure, then `runs` times with one, at moments that are spread evenly.
 
     Args:
@@ -66,7 +68,7 @@ def measure(case: Case, reading: Reading, runs: int = RUNS, way: Callable[[bool]
     broken = [_broken(case, reading, make(case.precise), at, runs) for at in range(runs)]
     output_ms = fmean(((w.recovered_us or 0) - w.detected_us) / 1000 for w in broken)
     state_ms = fmean(((w.state_us or 0) - w.detected_us) / 1000 for w in broken)
-    return Found(
+    return CaseFigures(
         overhead_percent=_overhead_percent(case, reading, make(case.precise)),
         recovery_ms=output_ms if reading.until_output else state_ms,
         output_ms=output_ms,
@@ -78,14 +80,14 @@ def measure(case: Case, reading: Reading, runs: int = RUNS, way: Callable[[bool]
     )
 
 
-def _warm_us(case: Case) -> int:
+def _warm_us(case: PaperCase) -> int:
     """When states are full, and every queue has been trimmed."""
     span_us = (case.network.spans + case.network.advance) * 1_000_000 // case.setting.rate_per_s
     interval_us = case.setting.interval_us
     return (span_us // interval_us + 5) * interval_us
 
 
-def _overhead_percent(case: Case, reading: Reading, way: Way) -> float:
+def _overhead_percent(case: PaperCase, reading: PaperReading, way: Way) -> float:
     world = PaperWorld(case.setting, reading, case.network, way, _phases(reading, 0, 1))
     world.clock.run(_warm_us(case))
     ha_bytes, tuple_bytes = world.ha_bytes, world.tuple_bytes
@@ -93,7 +95,7 @@ def _overhead_percent(case: Case, reading: Reading, way: Way) -> float:
     return 100 * (world.ha_bytes - ha_bytes) / (world.tuple_bytes - tuple_bytes)
 
 
-def _broken(case: Case, reading: Reading, way: Way, run: int, runs: int) -> PaperWorld:
+def _broken(case: PaperCase, reading: PaperReading, way: Way, run: int, runs: int) -> PaperWorld:
     phases = _phases(reading, run, runs)
     world = PaperWorld(case.setting, reading, case.network, way, phases)
     world.clock.at(_warm_us(case) + round(phases.fails * case.setting.interval_us), world.fail)
@@ -101,10 +103,10 @@ def _broken(case: Case, reading: Reading, way: Way, run: int, runs: int) -> Pape
     return world
 
 
-def _phases(reading: Reading, run: int, runs: int) -> Phases:
+def _phases(reading: PaperReading, run: int, runs: int) -> TimerPhases:
     """Of one run. N's own timer may begin at 0: the failure is spread over its interval."""
     within, source, secondary, reader = ((0.5 + (run + 1) * STEP**-power) % 1 for power in range(1, 5))
     fails = (run + within) / runs
     if reading.together:
-        return Phases(source=source, fails=fails)
-    return Phases(source=source, secondary=secondary, reader=reader, fails=fails)
+        return TimerPhases(source=source, fails=fails)
+    return TimerPhases(source=source, secondary=secondary, reader=reader, fails=fails)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Setting:
+class PaperSetting:
     """Table 5 of the paper (H 235-241) with its default values.
 
     Attributes:
@@ -35,7 +35,7 @@ class Setting:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Reading:
+class PaperReading:
     """Our assumptions where the paper says nothing. Each has an alternative, which can be run as well.
 
     Attributes:
@@ -64,10 +64,10 @@ class Reading:
 
 
 ALTERNATIVES = {
-    "recovered with N's state": Reading(until_output=False),
-    "tuples leave with their window": Reading(leaves_late=False),
-    "receives while it processes": Reading(overlaps=True),
-    "all timers at once": Reading(together=True),
-    "checkpoints without a number": Reading(numbered=False),
+    "recovered with N's state": PaperReading(until_output=False),
+    "tuples leave with their window": PaperReading(leaves_late=False),
+    "receives while it processes": PaperReading(overlaps=True),
+    "all timers at once": PaperReading(together=True),
+    "checkpoints without a number": PaperReading(numbered=False),
 }
 """What else the paper may mean."""

@@ -6,13 +6,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from borealis_py.bench.recovery import published
-from borealis_py.bench.recovery.operators import Network
-from borealis_py.bench.recovery.published import ACTIVE, AMNESIA, OVERHEAD, PASSIVE, RECOVERY, UPSTREAM, Row
-from borealis_py.bench.recovery.runs import Case, Found
-from borealis_py.bench.recovery.setting import Setting
+from borealis_py.bench.recovery.operators import QueryNetwork
+from borealis_py.bench.recovery.published import ACTIVE, AMNESIA, OVERHEAD, PASSIVE, RECOVERY, UPSTREAM, PublishedRow
+from borealis_py.bench.recovery.runs import CaseFigures, PaperCase
+from borealis_py.bench.recovery.setting import PaperSetting
 
-Results = Mapping[Case, Found]
-KINDS = {kind: Network(kind) if kind == "aggregate" else Network(kind, 1, 1) for kind in published.NETWORKS}
+Results = Mapping[PaperCase, CaseFigures]
+KINDS = {kind: QueryNetwork(kind) if kind == "aggregate" else QueryNetwork(kind, 1, 1) for kind in published.NETWORKS}
 LINES = ((PASSIVE, False), (ACTIVE, False), (ACTIVE, True), (UPSTREAM, False), (UPSTREAM, True))
 """The curves of both figures (H 247): a way, and whether its recovery is precise."""
 
@@ -29,7 +29,7 @@ class PaperLine:
     measure: str
     by: str
     columns: tuple[str, ...]
-    cases: tuple[Case, ...]
+    cases: tuple[PaperCase, ...]
     paper: tuple[float | None, ...]
 
     def ours(self, results: Results) -> list[float]:
@@ -44,7 +44,7 @@ class PaperLine:
         ]
 
 
-def value(found: Found, measure: str) -> float:
+def value(found: CaseFigures, measure: str) -> float:
     """The figure of a case that a row is about."""
     return found.overhead_percent if measure == OVERHEAD else found.recovery_ms
 
@@ -53,29 +53,29 @@ def _difference(measure: str, ours: float, theirs: float) -> float:
     return ours - theirs if measure == OVERHEAD or not theirs else 100 * (ours / theirs - 1)
 
 
-def by_kind(way: str, kind: str) -> Case:
+def by_kind(way: str, kind: str) -> PaperCase:
     """A case of table 6."""
-    return Case(way=way, network=KINDS[kind])
+    return PaperCase(way=way, network=KINDS[kind])
 
 
-def by_window(way: str, window: int) -> Case:
+def by_window(way: str, window: int) -> PaperCase:
     """Of table 7."""
-    return Case(way=way, network=Network(window=window))
+    return PaperCase(way=way, network=QueryNetwork(window=window))
 
 
-def by_advance(way: str, advance: int) -> Case:
+def by_advance(way: str, advance: int) -> PaperCase:
     """Of table 8."""
-    return Case(way=way, network=Network(advance=advance))
+    return PaperCase(way=way, network=QueryNetwork(advance=advance))
 
 
-def by_interval(way: str, interval_ms: int, precise: bool = False) -> Case:
+def by_interval(way: str, interval_ms: int, precise: bool = False) -> PaperCase:
     """Of figure 6."""
-    return Case(way=way, precise=precise, setting=Setting(interval_us=1000 * interval_ms))
+    return PaperCase(way=way, precise=precise, setting=PaperSetting(interval_us=1000 * interval_ms))
 
 
-def by_operators(way: str, operators: int, precise: bool = False) -> Case:
+def by_operators(way: str, operators: int, precise: bool = False) -> PaperCase:
     """Of figure 7."""
-    return Case(way=way, precise=precise, network=Network(operators=operators))
+    return PaperCase(way=way, precise=precise, network=QueryNetwork(operators=operators))
 
 
 def paper_lines() -> list[PaperLine]:
@@ -96,13 +96,13 @@ def paper_lines() -> list[PaperLine]:
     ]  # fmt: skip
 
 
-def _row(place: str, by: str, row: Row, columns: Iterable[object], cases: Sequence[Case]) -> PaperLine:
+def _row(place: str, by: str, row: PublishedRow, columns: Iterable[object], cases: Sequence[PaperCase]) -> PaperLine:
     at = tuple(str(column) for column in columns)
     return PaperLine(place, row.way, row.lines, row.measure, by, at, tuple(cases), row.values)
 
 
 def _curves(
-    place: str, by: str, columns: Iterable[object], cases: Mapping[tuple[str, bool], Sequence[Case]]
+    place: str, by: str, columns: Iterable[object], cases: Mapping[tuple[str, bool], Sequence[PaperCase]]
 ) -> Iterator[PaperLine]:
     at, stated = tuple(str(column) for column in columns), published.STATED[place]
     for (way, precise), line in cases.items():
@@ -113,7 +113,7 @@ def _curves(
             yield PaperLine(place, what, stated.lines if known else "", measure, by, at, tuple(line), values)
 
 
-def all_cases(lines: Iterable[PaperLine]) -> list[Case]:
+def all_cases(lines: Iterable[PaperLine]) -> list[PaperCase]:
     """Each once."""
     return list(dict.fromkeys(case for line in lines for case in line.cases))
 

@@ -3,44 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from borealis_py.bench.recovery.nodes import OutputQueue
-from borealis_py.bench.recovery.operators import Fragment, Item, Marks
-
-if TYPE_CHECKING:
-    from borealis_py.bench.recovery.world import PaperWorld
-
-
-class Way:
-    """One way. `precise`: readers see no tuple twice (section 6), else perhaps some (rollback, section 5).
-
-    Attributes:
-        feeds_both: Nu sends to N' from the beginning.
-        logs: Nu keeps what it has sent until it is acknowledged.
-        marked: each tuple between nodes carries an indicator of an input stream.
-    """
-
-    name = ""
-    feeds_both = False
-    logs = True
-
-    def __init__(self, precise: bool = False) -> None:
-        self.precise = precise
-
-    @property
-    def marked(self) -> bool:
-        return False
-
-    def interval(self, world: PaperWorld) -> None:
-        """N's timer has run down."""
-
-    def interval_of_secondary(self, world: PaperWorld) -> None:
-        """The timer of N' has run down."""
-
-    def take_over(self, world: PaperWorld) -> None:
-        """N' knows that N has failed."""
-        raise NotImplementedError
+from borealis_py.bench.recovery.operators import Marks, NodeOperators, PaperTuple
+from borealis_py.bench.recovery.world import PaperWorld, Way
 
 
 class Amnesia(Way):
@@ -52,7 +18,7 @@ class Amnesia(Way):
     logs = False
 
     def take_over(self, world: PaperWorld) -> None:
-        def first(item: Item) -> None:
+        def first(item: PaperTuple) -> None:
             if world.state_us is None:
                 cost_us, _ = world.network.build(world.setting, world.reading).step(item)
                 way_us = world.sending_us + world.setting.delay_us
@@ -68,7 +34,7 @@ class Amnesia(Way):
 class Checkpoint:
     """What N' has of N: operators, output queue, and the last tuple processed of each input stream."""
 
-    fragment: Fragment
+    fragment: NodeOperators
     queue: OutputQueue
     done: tuple[int, ...]
 
@@ -128,7 +94,7 @@ class UpstreamBackup(Way):
     def marked(self) -> bool:
         return self.precise
 
-    def oldest(self, out: Item) -> Marks:
+    def oldest(self, out: PaperTuple) -> Marks:
         """Level 1: what Nu must keep once `out` has reached Nd: cause(), of each input stream (H 191)."""
         return out.low
 
@@ -151,7 +117,7 @@ class ActiveStandby(Way):
     name = "active standby"
     feeds_both = True
 
-    def duplicate(self, out: Item) -> Marks:
+    def duplicate(self, out: PaperTuple) -> Marks:
         """What makes an output of N' a duplicate once `out` has reached Nd: high watermarks."""
         return out.high
 

@@ -6,11 +6,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from borealis_py.bench.recovery.events import EventClock, Link
-from borealis_py.bench.recovery.nodes import Feeder, Reader, Worker
-from borealis_py.bench.recovery.operators import Item, Network
-from borealis_py.bench.recovery.setting import Reading, Setting
-from borealis_py.bench.recovery.ways import Way
+from borealis_py.bench.recovery.events import EventClock, PaperLink
+from borealis_py.bench.recovery.nodes import Downstream, Upstream, WorkingNode
+from borealis_py.bench.recovery.operators import PaperTuple, QueryNetwork
+from borealis_py.bench.recovery.setting import PaperReading, PaperSetting
 
 SECOND = 1_000_000
 LONGEST_US = 10 * SECOND
@@ -25,7 +24,7 @@ class NotRecovered(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Phases:
+class TimerPhases:
     """When timers and source tick, each between 0 and 1 of its interval; `fails`: when N does, of M."""
 
     source: float = 0.0
@@ -33,6 +32,37 @@ class Phases:
     secondary: float = 0.0
     reader: float = 0.0
     fails: float = 0.0
+
+
+class Way:
+    """One way. `precise`: readers see no tuple twice (section 6), else perhaps some (rollback, section 5).
+
+    Attributes:
+        feeds_both: Nu sends to N' from the beginning.
+        logs: Nu keeps what it has sent until it is acknowledged.
+    """
+
+    name = ""
+    feeds_both = False
+    logs = True
+
+    def __init__(self, precise: bool = False) -> None:
+        self.precise = precise
+
+    @property
+    def marked(self) -> bool:
+        """Whether each tuple between nodes carries an indicator of an input stream."""
+        return False
+
+    def interval(self, world: PaperWorld) -> None:
+        """N's timer has run down."""
+
+    def interval_of_secondary(self, world: PaperWorld) -> None:
+        """The timer of N' has run down."""
+
+    def take_over(self, world: PaperWorld) -> None:
+        """N' knows that N has failed."""
+        raise NotImplementedError
 
 
 class PaperWorld:
@@ -47,18 +77,20 @@ class PaperWorld:
         log_most: the most tuples that Nu had in its output queues before the failure.
     """
 
-    def __init__(self, setting: Setting, reading: Reading, network: Network, way: Way, phases: Phases) -> None:
+    def __init__(
+        self, setting: PaperSetting, reading: PaperReading, network: QueryNetwork, way: Way, phases: TimerPhases
+    ) -> None:
         self.setting, self.reading, self.network, self.way = setting, reading, network, way
         self.clock = EventClock()
-        self.feeder = Feeder(network.inputs, way.logs)
-        self.primary = Worker(self.clock, network.build(setting, reading))
-        self.secondary = Worker(self.clock, network.build(setting, reading))
-        self.reader = Reader()
-        links = [Link(self.clock, setting) for _ in range(8)]
+        self.feeder = Upstream(network.inputs, way.logs)
+        self.primary = WorkingNode(self.clock, network.build(setting, reading))
+        self.secondary = WorkingNode(self.clock, network.build(setting, reading))
+        self.reader = Downstream()
+        links = [PaperLink(self.clock, setting) for _ in range(8)]
         self._feeds_primary, self._feeds_secondary, self.from_primary, self.from_secondary = links[:4]
         self.to_secondary, self._primary_out, self._secondary_out, self._from_reader = links[4:]
         self.level_0 = [[-1] * network.inputs, [-1] * network.inputs]
-        self.confirmed: Item | None = None
+        self.confirmed: PaperTuple | None = None
         self.ha_bytes = self.tuple_bytes = 0
         self.recovered_us: int | None = None
         self.state_us: int | None = None
@@ -87,11 +119,11 @@ class PaperWorld:
         """How long it keeps the processor of who receives it."""
         return 0 if self.reading.overlaps else self.sending_us
 
-    def emitted_us(self, item: Item) -> int:
+    def emitted_us(self, item: PaperTuple) -> int:
         """When Nu emitted it."""
         return self._offset_us + item.seq * self._period_us + item.stream * self._period_us // self.network.inputs
 
-    def tell(self, link: Link, size_bytes: int, arrives: Callable[..., None], *args: Any) -> None:
+    def tell(self, link: PaperLink, size_bytes: int, arrives: Callable[..., None], *args: Any) -> None:
         """Send a message that is there for high availability."""
         self.ha_bytes += size_bytes
         link.send(size_bytes, arrives, *args)
@@ -100,7 +132,7 @@ class PaperWorld:
         """Nu hears that N (0) or N' (1) has received a tuple."""
         self.level_0[who][stream] = seq
 
-    def _begin(self, phases: Phases) -> None:
+    def _begin(self, phases: TimerPhases) -> None:
         setting, network = self.setting, self.network
         self._period_us = SECOND * network.inputs // setting.rate_per_s
         self._offset_us = round(phases.source * self._period_us * network.advance)
@@ -124,16 +156,16 @@ class PaperWorld:
             self.log_most = max(self.log_most, len(self.feeder.log))
         self.clock.at(self.clock.now_us + self._period_us, self._emit, stream)
 
-    def _feed_primary(self, item: Item) -> None:
+    def _feed_primary(self, item: PaperTuple) -> None:
         self.tuple_bytes += self.setting.tuple_bytes
         self.ha_bytes += self.item_bytes - self.setting.tuple_bytes
         self._feed(self._feeds_primary, self.primary, item)
 
-    def _feed_secondary(self, item: Item) -> None:
+    def _feed_secondary(self, item: PaperTuple) -> None:
         self.ha_bytes += self.item_bytes
         self._feed(self._feeds_secondary, self.secondary, item)
 
-    def _feed(self, link: Link, worker: Worker, item: Item) -> None:
+    def _feed(self, link: PaperLink, worker: WorkingNode, item: PaperTuple) -> None:
         link.send(self.item_bytes, worker.take, item, self.receiving_us)
 
     def _tick(self, call: Callable[[], None]) -> None:
@@ -144,7 +176,7 @@ class PaperWorld:
         if self.primary.alive:
             self.way.interval(self)
 
-    def _primary_sends(self, number: int, item: Item) -> None:
+    def _primary_sends(self, number: int, item: PaperTuple) -> None:
         begins_us = self._primary_out.send(self.item_bytes, self.reader.take, number, item)
         self._sent.append((begins_us + self.sending_us, (item.stream, item.seq)))
 
@@ -192,7 +224,7 @@ class PaperWorld:
         if self.way.feeds_both and self.state_us is None:
             self.state_us = self.clock.now_us
 
-    def _secondary_sends(self, number: int, item: Item) -> None:
+    def _secondary_sends(self, number: int, item: PaperTuple) -> None:
         key = item.stream, item.seq
         if not self._speaks or (self.way.precise and key in self._before):
             return
@@ -203,7 +235,7 @@ class PaperWorld:
         elif self.recovered_us is None:
             self.recovered_us = begins_us
 
-    def _secondary_processed(self, item: Item) -> None:
+    def _secondary_processed(self, item: PaperTuple) -> None:
         if self._failed and not self.way.feeds_both and self.state_us is None:
             self.replayed += 1
             if all(done >= reached for done, reached in zip(self.secondary.done, self._reached, strict=True)):

@@ -8,8 +8,8 @@ from itertools import pairwise
 
 from borealis_py.bench.recovery import published, tables
 from borealis_py.bench.recovery.published import ACTIVE, OVERHEAD, PASSIVE, RECOVERY, UPSTREAM
-from borealis_py.bench.recovery.runs import Case
-from borealis_py.bench.recovery.setting import Setting
+from borealis_py.bench.recovery.runs import PaperCase
+from borealis_py.bench.recovery.setting import PaperSetting
 from borealis_py.bench.recovery.tables import Results
 
 KINDS, WINDOWS, ADVANCES = published.NETWORKS, published.WINDOWS, published.ADVANCES
@@ -19,7 +19,7 @@ SAME_POINTS = 0.5
 
 
 @dataclass(frozen=True, slots=True)
-class Statement:
+class Conclusion:
     """One conclusion, with its lines, and whether it holds."""
 
     lines: str
@@ -33,16 +33,16 @@ class _Cells:
     def __init__(self, results: Results) -> None:
         self._results = results
 
-    def overhead(self, case: Case) -> float:
+    def overhead(self, case: PaperCase) -> float:
         return tables.value(self._results[case], OVERHEAD)
 
-    def recovery(self, case: Case) -> float:
+    def recovery(self, case: PaperCase) -> float:
         return tables.value(self._results[case], RECOVERY)
 
-    def overheads(self, way: str, make: Callable[[str, int], Case], at: Sequence[int]) -> list[float]:
+    def overheads(self, way: str, make: Callable[[str, int], PaperCase], at: Sequence[int]) -> list[float]:
         return [self.overhead(make(way, one)) for one in at]
 
-    def recoveries(self, way: str, make: Callable[[str, int], Case], at: Sequence[int]) -> list[float]:
+    def recoveries(self, way: str, make: Callable[[str, int], PaperCase], at: Sequence[int]) -> list[float]:
         return [self.recovery(make(way, one)) for one in at]
 
 
@@ -89,7 +89,7 @@ def _steeper_each_time(c: _Cells) -> bool:
 
 def _replay_grows_threefold(c: _Cells) -> bool:
     times = c.recoveries(PASSIVE, tables.by_window, WINDOWS)
-    redirect_ms = Setting().redirect_us / 1000
+    redirect_ms = PaperSetting().redirect_us / 1000
     return 2 <= (times[-1] - redirect_ms) / (times[0] - redirect_ms) <= 4
 
 
@@ -139,42 +139,42 @@ def _still_a_fraction(c: _Cells) -> bool:
     return 4 * upstream < min(c.overhead(tables.by_operators(way, most)) for way in (PASSIVE, ACTIVE))
 
 
-STATEMENTS = (
-    Statement("H 255, H 267-271", "active standby recovers first, upstream backup last", _fastest_to_slowest),
-    Statement("H 267-271", "upstream backup costs least, passive standby most", _cheapest_to_dearest),
-    Statement("H 275", "passive standby costs most with an aggregate", _aggregate_costs_most),
-    Statement("H 275", "an aggregate recovers last, with active standby first", _aggregate_is_slowest),
-    Statement("H 275", "two input streams cost more with upstream backup and active standby", _two_streams_cost_more),
-    Statement(
+CONCLUSIONS = (
+    Conclusion("H 255, H 267-271", "active standby recovers first, upstream backup last", _fastest_to_slowest),
+    Conclusion("H 267-271", "upstream backup costs least, passive standby most", _cheapest_to_dearest),
+    Conclusion("H 275", "passive standby costs most with an aggregate", _aggregate_costs_most),
+    Conclusion("H 275", "an aggregate recovers last, with active standby first", _aggregate_is_slowest),
+    Conclusion("H 275", "two input streams cost more with upstream backup and active standby", _two_streams_cost_more),
+    Conclusion(
         "H 301", "the window does not change the overhead of passive standby",
         lambda c: _spread(c.overheads(PASSIVE, tables.by_window, WINDOWS)) < SAME_POINTS,
     ),
-    Statement(
+    Conclusion(
         "H 301", "passive standby recovers later, the longer the window",
         lambda c: _rises(c.recoveries(PASSIVE, tables.by_window, WINDOWS)),
     ),
-    Statement("H 301", "its time beyond 40 ms grows about threefold over five windows", _replay_grows_threefold),
-    Statement("H 279-287", "upstream backup slows down more with each longer window", _steeper_each_time),
-    Statement(
+    Conclusion("H 301", "its time beyond 40 ms grows about threefold over five windows", _replay_grows_threefold),
+    Conclusion("H 279-287", "upstream backup slows down more with each longer window", _steeper_each_time),
+    Conclusion(
         "H 301", "the smaller the advance, the more passive standby costs",
         lambda c: _rises(c.overheads(PASSIVE, tables.by_advance, ADVANCES)),
     ),
-    Statement("H 301", "passive standby slows down from an advance of 10 on, not before", _flat_then_rises),
-    Statement("H 301", "upstream backup gets faster with a smaller advance, from 10 on slower", _falls_then_rises),
-    Statement("H 255", "upstream backup costs next to nothing, whatever the interval", _upstream_is_cheapest),
-    Statement("H 255", "it recovers last, and depends most on the interval", _upstream_is_slowest),
-    Statement("H 255", "passive standby costs less from an interval of one window on", _knee_at_the_window),
-    Statement("H 261", "precise recovery adds 16 points to upstream backup, 40 ms to active standby", _precise_costs),
-    Statement(
+    Conclusion("H 301", "passive standby slows down from an advance of 10 on, not before", _flat_then_rises),
+    Conclusion("H 301", "upstream backup gets faster with a smaller advance, from 10 on slower", _falls_then_rises),
+    Conclusion("H 255", "upstream backup costs next to nothing, whatever the interval", _upstream_is_cheapest),
+    Conclusion("H 255", "it recovers last, and depends most on the interval", _upstream_is_slowest),
+    Conclusion("H 255", "passive standby costs less from an interval of one window on", _knee_at_the_window),
+    Conclusion("H 261", "precise recovery adds 16 points to upstream backup, 40 ms to active standby", _precise_costs),
+    Conclusion(
         "H 317", "more operators make passive standby dearer",
         lambda c: _rises(c.overheads(PASSIVE, tables.by_operators, OPERATORS)),
     ),
-    Statement("H 317", "they slow down upstream backup fast, passive standby slightly", _upstream_grows_fastest),
-    Statement("H 317", "precise upstream backup costs a fraction even of five operators", _still_a_fraction),
+    Conclusion("H 317", "they slow down upstream backup fast, passive standby slightly", _upstream_grows_fastest),
+    Conclusion("H 317", "precise upstream backup costs a fraction even of five operators", _still_a_fraction),
 )  # fmt: skip
 
 
 def judged(results: Results) -> dict[str, bool]:
-    """Whether each statement holds, by what it says and its lines."""
+    """Whether each conclusion holds, by what it says and its lines."""
     cells = _Cells(results)
-    return {f"{one.says} ({one.lines})": one.holds(cells) for one in STATEMENTS}
+    return {f"{one.says} ({one.lines})": one.holds(cells) for one in CONCLUSIONS}

@@ -1,6 +1,6 @@
-"""Recovery by choice. `borealis bench recovery --paper`: the protocols of Hwang et al. (ICDE 2005) as a model.
+"""The protocols of Hwang et al. (ICDE 2005) as a model, beside what the paper has: `borealis bench recovery --paper`.
 
-The model is in `borealis_py.bench.recovery`; here its figures are put beside the paper's.
+The model is in `borealis_py.bench.recovery`; here its figures become a table and pictures.
 """
 
 from __future__ import annotations
@@ -9,50 +9,44 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 
 from borealis_py.bench.recovery import published, tables
+from borealis_py.bench.recovery.conclusions import judged
 from borealis_py.bench.recovery.formula import recovery_ms
 from borealis_py.bench.recovery.published import ACTIVE, OVERHEAD, PASSIVE, RECOVERY, UPSTREAM
-from borealis_py.bench.recovery.runs import RUNS, Case, Found, measure
-from borealis_py.bench.recovery.setting import ALTERNATIVES, Reading, Setting
-from borealis_py.bench.recovery.statements import judged
+from borealis_py.bench.recovery.runs import RUNS, CaseFigures, PaperCase, measure
+from borealis_py.bench.recovery.setting import ALTERNATIVES, PaperReading, PaperSetting
 from borealis_py.bench.recovery.tables import PaperLine, Results, by_interval, by_kind
 from borealis_py.bench.report.bars import Bars
-from borealis_py.bench.report.figures import BenchError
 from borealis_py.bench.report.outcome import Curve, Outcome, Panel
-from borealis_py.bench.report.runner import ExperimentOptions, Size
+from borealis_py.bench.report.runner import Size
 
 SIZES: dict[Size, int] = {"short": 5, "usual": RUNS, "full": 4 * RUNS}
 """Runs of each case."""
 SHOWN = 0.1
 """The least difference, in points or ms, that makes a row of another reading worth showing."""
-SLOW_UNION_US = 50
+SLOW_UNION_US = 60
 """A time for a union with which its rows of table 6 would come out nearly."""
 
 Others = Mapping[str, Results]
 
 
-def run(options: ExperimentOptions, bars: Bars) -> Outcome:
-    """Run the experiment.
-
-    Raises:
-        BenchError: not `options.paper`: a measurement on a broker is not there yet.
-        NotRecovered: a protocol of the model has lost its way.
-    """
-    if not options.paper:
-        raise BenchError("there is no measurement on a broker yet; `borealis bench recovery --paper` runs the model")
-    runs = SIZES[options.size]
+def run(size: Size, bars: Bars) -> Outcome:
+    """Run the model. Raises NotRecovered: one of its protocols has lost its way."""
+    runs = SIZES[size]
     lines = tables.paper_lines()
-    results = _measured(bars, "the paper's cases", tables.all_cases(lines), Reading(), runs)
+    results = _measured(bars, "the paper's cases", tables.all_cases(lines), PaperReading(), runs)
     others = {
         name: _measured(bars, name, tables.all_cases(_varied(lines)), reading, runs)
         for name, reading in ALTERNATIVES.items()
-        if options.size != "short"
+        if size != "short"
     }
     unions = [by_kind(way, "union") for way in (PASSIVE, UPSTREAM)]
-    slow = _measured(bars, "a slow union", unions, Reading(union_us=SLOW_UNION_US), runs)
+    slow = _measured(bars, "a slow union", unions, PaperReading(union_us=SLOW_UNION_US), runs)
     return outcome(lines, results, others, [slow[case].recovery_ms for case in unions], runs)
 
 
-def _measured(bars: Bars, what: str, cases: Sequence[Case], reading: Reading, runs: int) -> dict[Case, Found]:
+def _measured(
+    bars: Bars, what: str, cases: Sequence[PaperCase], reading: PaperReading, runs: int
+) -> dict[PaperCase, CaseFigures]:
     found = {}
     with bars.bar(what, len(cases)) as at:
         for done, case in enumerate(cases, 1):
@@ -86,10 +80,10 @@ def outcome(
         rows=[*(_row(line, results) for line in lines), *_other_rows(lines, results, others)],
         ratios=_ratios(lines, results, holds),
         data={
-            "setting": asdict(Setting()),
-            "reading": asdict(Reading()),
+            "setting": asdict(PaperSetting()),
+            "reading": asdict(PaperReading()),
             "cells": list(_cells(lines, results)),
-            "statements": [{"says": says, "holds": held} for says, held in holds.items()],
+            "conclusions": [{"says": says, "holds": held} for says, held in holds.items()],
             "other_readings": [
                 {"reading": name, **cell} for name, found in others.items() for cell in _cells(_varied(lines), found)
             ],
@@ -103,9 +97,9 @@ def _setup(runs: int) -> str:
         f"Our own simulation of messages, queues and timers with the parameters of table 5 (H 235-241), {runs} runs a "
         "point, failures spread evenly over the interval. Assumed, since the paper does not say: N' has recovered when "
         "it sends the first output that N had not sent; a window's tuples leave an aggregate's state when the next "
-        "window closes; a node receives a tuple, then processes it; timers of nodes are independent; a checkpoint has a "
-        "number of 8 bytes; a union takes as long as a filter; each pair of nodes has a link of its own. The last rows show "
-        "table 8 by other assumptions. A difference is in points, of a recovery time in percent"
+        "window closes; a node receives a tuple, then processes it; timers of nodes are independent; a checkpoint has "
+        "a number of 8 bytes; a union takes as long as a filter; each pair of nodes has a link of its own. The last "
+        "rows show table 8 by other assumptions. A difference is in points, of a recovery time in percent"
     )
 
 
