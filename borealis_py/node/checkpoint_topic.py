@@ -27,7 +27,8 @@ WRITE_S = 20.0
 
 
 class Part(msgspec.Struct, array_like=True, frozen=True):
-    """A record's value. `write`: a random id, the same in all parts of one write; `parts`: how many it has."""
+    """A record's value. `write`: a random id, the same in all parts of one write; `parts`: how many it has; `content`:
+    bytes of the file, those of the part."""
 
     write: str
     parts: int
