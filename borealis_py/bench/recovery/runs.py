@@ -74,8 +74,8 @@ def measure(
         output_ms=output_ms,
         state_ms=state_ms,
         replayed=fmean(w.replayed for w in broken),
-        again=fmean(w.reader.again for w in broken),
-        lost=fmean(w.reader.lost() for w in broken),
+        again=fmean(w.downstream.again for w in broken),
+        lost=fmean(w.downstream.lost() for w in broken),
         log_most=max(w.log_most for w in broken),
     )
 
@@ -105,8 +105,8 @@ def _broken(case: PaperCase, reading: PaperReading, way: Way, run: int, runs: in
 
 def _phases(reading: PaperReading, run: int, runs: int) -> TimerPhases:
     """Of one run. N's own timer may begin at 0: the failure is spread over its interval."""
-    within, source, secondary, reader = ((0.5 + (run + 1) * STEP**-power) % 1 for power in range(1, 5))
+    within, source, secondary, downstream = ((0.5 + (run + 1) * STEP**-power) % 1 for power in range(1, 5))
     fails = (run + within) / runs
     if reading.together:
         return TimerPhases(source=source, fails=fails)
-    return TimerPhases(source=source, secondary=secondary, reader=reader, fails=fails)
+    return TimerPhases(source=source, secondary=secondary, downstream=downstream, fails=fails)

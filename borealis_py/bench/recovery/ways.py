@@ -74,7 +74,7 @@ class PassiveStandby(Way):
     def _store(self, world: PaperWorld, found: Checkpoint) -> None:
         self._last = found
         for stream, seq in enumerate(found.done):
-            world.tell(world.from_secondary, world.setting.id_bytes, world.feeder.trim, stream, seq + 1)
+            world.tell(world.from_secondary, world.setting.id_bytes, world.upstream.trim, stream, seq + 1)
 
     def take_over(self, world: PaperWorld) -> None:
         worker = world.secondary
@@ -104,7 +104,7 @@ class UpstreamBackup(Way):
             world.tell(world.from_primary, size, world.hear_level_0, 0, stream, seq)
         if world.confirmed is not None:
             for stream, seq in enumerate(self.oldest(world.confirmed)):
-                world.tell(world.from_primary, size, world.feeder.trim, stream, seq)
+                world.tell(world.from_primary, size, world.upstream.trim, stream, seq)
 
     def take_over(self, world: PaperWorld) -> None:
         world.speak()
@@ -137,7 +137,7 @@ class ActiveStandby(Way):
 
     def _heard(self, world: PaperWorld, who: int, stream: int, seq: int) -> None:
         world.hear_level_0(who, stream, seq)
-        world.feeder.trim(stream, min(heard[stream] for heard in world.level_0) + 1)
+        world.upstream.trim(stream, min(heard[stream] for heard in world.level_0) + 1)
 
     def take_over(self, world: PaperWorld) -> None:
         # Which tuples Nd has is asked first, and nothing else can be done meanwhile (H 227).

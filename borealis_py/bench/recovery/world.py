@@ -14,7 +14,6 @@ from borealis_py.bench.recovery.setting import PaperReading, PaperSetting
 SECOND = 1_000_000
 LONGEST_US = 10 * SECOND
 """No run takes longer."""
-
 SETTLES_US = 20_000
 """How long a run goes on after that, so that Nd hears of every stream again."""
 
@@ -30,7 +29,7 @@ class TimerPhases:
     source: float = 0.0
     primary: float = 0.0
     secondary: float = 0.0
-    reader: float = 0.0
+    downstream: float = 0.0
     fails: float = 0.0
 
 
@@ -69,8 +68,8 @@ class PaperWorld:
     """The four nodes and their links.
 
     Attributes:
-        ha_bytes, tuple_bytes: sent for high availability, and of tuples from Nu to N, since `counts_from`. Counted is
-            what runs between Nu, N and N'; what runs between N and Nd is of Nd's.
+        ha_bytes, tuple_bytes: sent for high availability, and of tuples from Nu to N. Counted is what runs between Nu,
+            N and N'; what runs between N and Nd counts as overhead of Nd.
         confirmed: the latest output of N that Nd has acknowledged at level 0.
         recovered_us: when N' began to send the first output that N had not sent. state_us: when it had N's state.
         replayed: tuples that N' processed until then.
@@ -82,13 +81,13 @@ class PaperWorld:
     ) -> None:
         self.setting, self.reading, self.network, self.way = setting, reading, network, way
         self.clock = EventClock()
-        self.feeder = Upstream(network.inputs, way.logs)
+        self.upstream = Upstream(network.inputs, way.logs)
         self.primary = WorkingNode(self.clock, network.build(setting, reading))
         self.secondary = WorkingNode(self.clock, network.build(setting, reading))
-        self.reader = Downstream()
+        self.downstream = Downstream()
         links = [PaperLink(self.clock, setting) for _ in range(8)]
         self._feeds_primary, self._feeds_secondary, self.from_primary, self.from_secondary = links[:4]
-        self.to_secondary, self._primary_out, self._secondary_out, self._from_reader = links[4:]
+        self.to_secondary, self._primary_out, self._secondary_out, self._from_downstream = links[4:]
         self.level_0 = [[-1] * network.inputs, [-1] * network.inputs]
         self.confirmed: PaperTuple | None = None
         self.ha_bytes = self.tuple_bytes = 0
@@ -138,22 +137,22 @@ class PaperWorld:
         self._offset_us = round(phases.source * self._period_us * network.advance)
         for stream in range(network.inputs):
             self.clock.at(self._offset_us + stream * self._period_us // network.inputs, self._emit, stream)
-        self.feeder.targets = [self._feed_primary]
+        self.upstream.targets = [self._feed_primary]
         if self.way.feeds_both:
-            self.feeder.targets.append(self._feed_secondary)
+            self.upstream.targets.append(self._feed_secondary)
         self.primary.sends, self.secondary.sends = self._primary_sends, self._secondary_sends
         self.secondary.processed = self._secondary_processed
         for phase, call in (
             (phases.primary, self._primary_interval),
             (phases.secondary, lambda: self.way.interval_of_secondary(self)),
-            (phases.reader, self._acknowledge),
+            (phases.downstream, self._acknowledge),
         ):
             self.clock.at(round(phase * setting.interval_us), self._tick, call)
 
     def _emit(self, stream: int) -> None:
-        self.feeder.emit(stream)
+        self.upstream.emit(stream)
         if not self._failed:
-            self.log_most = max(self.log_most, len(self.feeder.log))
+            self.log_most = max(self.log_most, len(self.upstream.log))
         self.clock.at(self.clock.now_us + self._period_us, self._emit, stream)
 
     def _feed_primary(self, item: PaperTuple) -> None:
@@ -177,11 +176,11 @@ class PaperWorld:
             self.way.interval(self)
 
     def _primary_sends(self, number: int, item: PaperTuple) -> None:
-        begins_us = self._primary_out.send(self.item_bytes, self.reader.take, number, item)
+        begins_us = self._primary_out.send(self.item_bytes, self.downstream.take, number, item)
         self._sent.append((begins_us + self.sending_us, (item.stream, item.seq)))
 
     def _acknowledge(self) -> None:
-        self._from_reader.send(self.setting.id_bytes, self._confirm, self.reader.next)
+        self._from_downstream.send(self.setting.id_bytes, self._confirm, self.downstream.next)
 
     def _confirm(self, number: int) -> None:
         if not self.primary.alive:
@@ -209,9 +208,9 @@ class PaperWorld:
         """N' asks Nu for its streams, which begin with what is in Nu's output queues."""
 
         def redirected() -> None:
-            for item in self.feeder.wanted():
+            for item in self.upstream.wanted():
                 self._feed(self._feeds_secondary, self.secondary, item)
-            self.feeder.targets = [self._feed_secondary]
+            self.upstream.targets = [self._feed_secondary]
 
         self.clock.at(self.clock.now_us + self.setting.redirect_us, redirected)
 
@@ -228,7 +227,7 @@ class PaperWorld:
         key = item.stream, item.seq
         if not self._speaks or (self.way.precise and key in self._before):
             return
-        begins_us = self._secondary_out.send(self.item_bytes, self.reader.take, number, item)
+        begins_us = self._secondary_out.send(self.item_bytes, self.downstream.take, number, item)
         if key in self._before:
             if self.way.feeds_both:
                 self.state_us = begins_us + self.sending_us
@@ -249,7 +248,7 @@ class PaperWorld:
         """
 
         def there() -> bool:
-            return self.recovered_us is not None and self.state_us is not None and self.reader.got > self._before
+            return self.recovered_us is not None and self.state_us is not None and self.downstream.got > self._before
 
         self.clock.run(LONGEST_US, there)
         if not there():

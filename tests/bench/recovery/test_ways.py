@@ -108,7 +108,7 @@ class AcknowledgesBeforeItIsSafe(PassiveStandby):
 
     def interval(self, world: PaperWorld) -> None:
         for stream, seq in enumerate(world.primary.received):
-            world.tell(world.from_primary, world.setting.id_bytes, world.feeder.trim, stream, seq + 1)
+            world.tell(world.from_primary, world.setting.id_bytes, world.upstream.trim, stream, seq + 1)
 
 
 class DropsWhatNobodyHas(ActiveStandby):
