@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from threading import Event
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -55,15 +56,25 @@ def _load(file: Path) -> AppSpec:
 
 
 def _run(context: Context, todo: list[AuditSpec], spark: bool, spinner: Any) -> tuple[list[AuditResult], str]:
-    from borealis_py.runtime.spark.session import ReplicaSession, SparkSettings
+    from borealis_py.runtime.spark.session import ReplicaSession, SparkSettings, SparkUnavailable
+    from borealis_py.runtime.spark.slot_plan import SLOTS_S, SlotPlan, await_slots, reach
     from reconcile.audit import audit, audit_on_spark
 
     if not spark:
         return [audit(spec) for spec in todo], "inline"
     master = str(context.config.spark.get("master", "local[2]"))
+    plan = SlotPlan(tuple(spec.work.node for spec in todo), 0, master)
     spinner.update("starting Spark")
-    session = ReplicaSession.start_spark("borealis audit", SparkSettings(master=master))
+    reach(master)
+    extra = () if plan.local else plan.properties
+    session = ReplicaSession.start_spark("borealis audit", SparkSettings(master=master, extra=extra))
     try:
+        if not plan.local:
+            spinner.update(f"waiting for a slot at {master}")
+            try:
+                await_slots(session.context, plan, Event(), SLOTS_S, least=1)
+            except SparkUnavailable as exc:
+                raise SparkUnavailable(f"{exc}. Or recompute in this process: `--no-spark`") from exc
         spinner.update(f"recomputing {', '.join(spec.work.node for spec in todo)} from the sources on Spark")
         return audit_on_spark(session.context, todo), "spark"
     finally:
