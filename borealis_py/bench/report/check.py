@@ -19,7 +19,7 @@ from rich.console import Console
 
 from borealis_py.bench.report import runner
 from borealis_py.bench.report.figures import BenchError
-from borealis_py.bench.report.names import EXPERIMENTS
+from borealis_py.bench.report.names import EXPERIMENTS, PAPERS
 from borealis_py.bench.report.outcome import Outcome
 from borealis_py.bench.report.runner import ExperimentOptions
 from borealis_py.bench.report.tables import table, wide
@@ -128,7 +128,7 @@ def main(argv: list[str] | None = None) -> int:
     console, names = Console(stderr=True), args.names or list(EXPERIMENTS)
 
     def measure(name: str) -> Outcome:
-        return runner.run(name, ExperimentOptions(size="short"), console, None)
+        return runner.run(name, ExperimentOptions(size="short", paper=name in PAPERS), console, None)
 
     if args.update:
         now, failed = measured(names, measure)

@@ -11,7 +11,7 @@ from pathlib import Path
 import msgspec
 
 from borealis_py.bench.report.machine import BenchMachine
-from borealis_py.bench.report.names import EXPERIMENTS
+from borealis_py.bench.report.names import EXPERIMENTS, PAPERS
 from borealis_py.bench.report.outcome import Outcome
 
 FIGURES, PAGE = Path("docs/figures"), Path("docs/figures.md")
@@ -38,18 +38,26 @@ def page(directory: Path) -> str:
         msgspec.DecodeError: a file that no experiment has written.
     """
     parts = [INTRODUCTION]
-    for name, what in EXPERIMENTS.items():
+    for name, command, what in _forms():
         path = directory / f"{name}.json"
         if path.exists():
-            parts.append("\n".join(_section(directory, name, what, path.read_bytes())))
+            parts.append("\n".join(_section(directory, name, command, what, path.read_bytes())))
     return "\n".join(parts)
 
 
-def _section(directory: Path, name: str, what: str, written: bytes) -> Iterator[str]:
+def _forms() -> Iterator[tuple[str, str, str]]:
+    """(name of its files, what to type after `borealis bench`, what it is) of each experiment and each model."""
+    for name, what in EXPERIMENTS.items():
+        yield name, name, what
+        if name in PAPERS:
+            yield f"{name}-paper", f"{name} --paper", PAPERS[name]
+
+
+def _section(directory: Path, name: str, command: str, what: str, written: bytes) -> Iterator[str]:
     told = msgspec.json.decode(written, type=Outcome)
     where = msgspec.json.decode(written, type=_Measured)
     yield f"## {told.title}\n"
-    yield f"`borealis bench {name}`: {what}.\n"
+    yield f"`borealis bench {command}`: {what}.\n"
     if (directory / f"{name}.svg").exists():
         yield f"![{told.title}]({directory.name}/{name}.svg)\n"
     yield _line([column.removesuffix(">") for column in told.columns])

@@ -28,6 +28,7 @@ class ExperimentOptions:
         size: "short" is what `borealis_py.bench.report.check` compares, "full" the whole grid.
         host: where replicas run, as for `borealis up --host`. Simulated experiments ignore it.
         work: gets data and logs of the run; None: none are kept.
+        paper: run the form that models a paper, where there is one.
         kills: how often a process is killed, in the experiment that kills some; None: as its size says.
     """
 
@@ -35,6 +36,7 @@ class ExperimentOptions:
     host: str = "process"
     work: Path | None = None
     kills: int | None = None
+    paper: bool = False
 
 
 Run = Callable[[ExperimentOptions, Bars], Outcome]

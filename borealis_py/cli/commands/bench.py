@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.text import Text
 
-from borealis_py.bench.report.names import EXPERIMENTS
+from borealis_py.bench.report.names import EXPERIMENTS, PAPERS
 from borealis_py.cli.commands.up import Host, check_host
 from borealis_py.cli.console import err, fail, out, print_json, print_table
 from borealis_py.cli.options import Json
@@ -168,6 +168,7 @@ Kills = Annotated[
 ]
 KILLING = ("ingress",)
 """Experiments that take --kills."""
+Paper = Annotated[bool, typer.Option("--paper", help="Model the paper's protocols instead, beside what the paper has.")]
 
 
 def _experiment(name: str, what: str) -> None:
@@ -193,7 +194,24 @@ def _experiment(name: str, what: str) -> None:
     ) -> None:
         _run(name, full, short, "process", figures, work, json, kills)
 
-    app.command(name, help=f"{what}.")(killing if name in KILLING else command)
+    def modelled(
+        paper: Paper = False,
+        full: Full = False,
+        short: Short = False,
+        host: Host = "process",
+        figures: Figures = FIGURES,
+        work: Work = None,
+        json: Json = False,
+    ) -> None:
+        if not paper:
+            fail(
+                f"there is no measurement of {name} on a broker yet: only a model of the paper's protocols",
+                hint=f"borealis bench {name} --paper",
+            )
+            raise typer.Exit(2)
+        _run(name, full, short, host, figures, work, json, paper=True)
+
+    app.command(name, help=f"{what}.")(killing if name in KILLING else modelled if name in PAPERS else command)
 
 
 def _run(
@@ -205,6 +223,7 @@ def _run(
     work: Path | None,
     json: bool,
     kills: int | None = None,
+    paper: bool = False,
 ) -> None:
     from borealis_py.bench.report import runner
     from borealis_py.bench.report.figures import BenchError
@@ -212,7 +231,7 @@ def _run(
 
     check_host(host)
     size: runner.Size = "full" if full else "short" if short else "usual"
-    options = runner.ExperimentOptions(size=size, host=host, work=work, kills=kills)
+    options = runner.ExperimentOptions(size=size, host=host, work=work, kills=kills, paper=paper)
     with _telling(BenchError, BrokerError, hint=LOGS):
         outcome = runner.run(name, options, err(), None if short else figures)
     print_table(outcome.title, outcome.columns, outcome.rows)
