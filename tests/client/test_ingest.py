@@ -94,7 +94,7 @@ def test_a_column_that_is_not_there_is_told_at_once_with_the_nearest() -> None:
         read_csv(io.BytesIO(b"carier,n\n"), {"carrier": "string"})
     with pytest.raises(IngestError, match=r"no column 'schd'.*'sched'"):
         read_csv(io.BytesIO(HEADER), SCHEMA, "schd")
-    with pytest.raises(IngestError, match="the input is empty.* header line"):
+    with pytest.raises(IngestError, match="the input is empty"):
         read_csv(io.BytesIO(b""), SCHEMA)
     with pytest.raises(IngestError, match="the first line is blank"):
         read_csv(io.BytesIO(b"\n" + HEADER), SCHEMA)
