@@ -246,6 +246,12 @@ def resized(before: AppState, after: AppState) -> dict[str, tuple[int, int]]:
     }
 
 
+def surplus(state: AppState, processes: ReplicaProcesses) -> list[ProcessName]:
+    """Processes that run and that the app does not have any more: its replicas became fewer."""
+    wanted = process_names(state.spec)
+    return [name for name in processes.running() if name not in wanted]
+
+
 def waits_changed(before: AppState, after: AppState) -> list[str]:
     """Sources whose foreign topic is waited for in another way than before. Running ingresses keep the old one, but for
     the silence that they expect, which is a setting."""

@@ -134,6 +134,12 @@ def up(
                 "`borealis down` and `borealis up` have all of them read",
                 "yellow",
             )
+        for process in launch.surplus(state, processes):
+            say(
+                f"{process} goes on, and the app's file has no such replica any more: `borealis down` and "
+                "`borealis up` end it",
+                "yellow",
+            )
         for source in launch.waits_changed(before, state):
             say(
                 f"source {source}: its ingresses run as they were started; `borealis down` and `borealis up` have them "
