@@ -196,8 +196,8 @@ def _check_waits(query: str, read: Mapping[str, IngressSpec], wait_us: int) -> N
         if ingress.expect_us is not None and ingress.expect_us >= wait_us:
             raise QueryError(
                 f"query {query!r}: source {name!r} has expect {format_duration(ingress.expect_us)}, but the query "
-                f"waits {wait} for an input: its results would never be in time. Choose an expect below {wait}, or raise the "
-                "query's delay_threshold"
+                f"waits {wait} for an input: its results would never be in time. Choose an expect below {wait}, or "
+                "raise the query's delay_threshold"
             )
     least, most = (pick(read, key=lambda name: read[name].lateness_us) for pick in (min, max))
     if read[most].lateness_us - read[least].lateness_us > wait_us:
