@@ -177,7 +177,7 @@ def find_app(log: Log, name: str | None = None) -> str:
     if not names:
         raise NoSuchApp("no app on this broker. `borealis up app.py` starts one")
     if len(names) > 1:
-        raise NoSuchApp(f"several apps on this broker: {', '.join(names)}. Choose one with --app")
+        raise NoSuchApp(f"several apps on this broker: {', '.join(names)}. Choose one with --app (app= in Python)")
     return names[0]
 
 

@@ -8,7 +8,7 @@ from rich.text import Text
 
 from borealis_py.cli.commands.check import AppFile
 from borealis_py.cli.console import print_json, print_table
-from borealis_py.cli.foreign import print_topics, say_remarks, with_asked_inputs
+from borealis_py.cli.foreign import check_clusters, print_topics, say_remarks, with_asked_inputs
 from borealis_py.cli.options import Json
 
 if TYPE_CHECKING:
@@ -26,6 +26,7 @@ def explain(file: AppFile, json: Json = False) -> None:
 
     config = load()
     spec, timing = with_asked_inputs(load_spec(file), config), config.protocol_timing()
+    check_clusters(spec, config)
     found = explained(spec, timing)
     say_remarks(spec, timing)
     if json:

@@ -11,7 +11,7 @@ import typer
 from borealis_py.cli.commands.check import AppFile
 from borealis_py.cli.console import INTERRUPTED, say, waiting
 from borealis_py.cli.context import Context, open_context
-from borealis_py.cli.foreign import check_registries, first_foreign_us, say_remarks, with_described_inputs
+from borealis_py.cli.foreign import check_clusters, first_foreign_us, say_remarks, with_described_inputs
 from borealis_py.cli.options import Bootstrap, DataDir, Http
 
 if TYPE_CHECKING:
@@ -106,7 +106,7 @@ def up(
         from borealis_py.app.check import check_places
 
         reports = launch.check(spec, timing)
-    check_registries(spec, context.config)
+    check_clusters(spec, context.config)
     say_remarks(spec, timing)
     processes = ReplicaProcesses(context.data_dir, spec.name)
     if not describe_only:
@@ -132,6 +132,12 @@ def up(
             say(
                 f"node {node} has {new} replicas now, {old} before: running processes still read {old}; "
                 "`borealis down` and `borealis up` have all of them read",
+                "yellow",
+            )
+        for process in launch.surplus(state, processes):
+            say(
+                f"{process} goes on, and the app's file has no such replica any more: `borealis down` and "
+                "`borealis up` end it",
                 "yellow",
             )
         for source in launch.waits_changed(before, state):
