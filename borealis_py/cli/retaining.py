@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from borealis_py.cli.console import fail, print_json, say
 from borealis_py.cli.context import open_context
 from borealis_py.cli.options import AppName, Bootstrap, Json
+
+if TYPE_CHECKING:
+    from borealis_py.app.state import AppState
+    from borealis_py.log.base import Log
 
 Stream = Annotated[
     str | None, typer.Argument(help="A source, node or query of the app.", show_default="all of them are shown")
@@ -49,6 +53,7 @@ def retain(
         if name is not None and kept is not None:
             set_retain(context.log, state, name, parse_retain(kept, name))
             state = context.app(app)
+            fit_segments(context.log, state)
     except SettingsError as exc:
         fail(str(exc))
         raise typer.Exit(1) from exc
@@ -65,3 +70,16 @@ def retain(
     if forget is None or name is not None:
         for of, what in shown.items():
             say(f"{of}: {what}")
+
+
+def fit_segments(log: Log, state: AppState) -> None:
+    """Let topics that are trimmed have segments that can be freed; warn of those that the brokers leave as they are."""
+    from borealis_py.app import topics
+
+    refused = topics.fit_segments(log, state)
+    if refused:
+        why = "; ".join(dict.fromkeys(refused.values()))
+        say(
+            f"{', '.join(refused)}: segment.bytes stays as it is, so what is trimmed there leaves the disk late: {why}",
+            "yellow",
+        )

@@ -23,7 +23,8 @@ EVENT_TIME = (
     ("max.message.bytes", str(RECORD_BYTES_MAX)),
 )
 COMPACTED = (("cleanup.policy", "compact"), ("segment.ms", "600000"), ("min.compaction.lag.ms", "600000"))
-SOURCE_SEGMENT, STREAM_SEGMENT = (("segment.bytes", "67108864"),), (("segment.bytes", "16777216"),)
+SEGMENT_BYTES = "segment.bytes"
+SOURCE_SEGMENT, STREAM_SEGMENT = ((SEGMENT_BYTES, "67108864"),), ((SEGMENT_BYTES, "16777216"),)
 """Of topics that are trimmed: only whole segments are freed, and these roll by size."""
 SHORT = (("retention.ms", "3600000"), ("segment.ms", "600000"))
 RPC = (("retention.ms", "600000"), ("segment.ms", "60000"), ("max.message.bytes", str(RECORD_BYTES_MAX)))

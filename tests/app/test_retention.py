@@ -10,6 +10,8 @@ import pytest
 from borealis_py.app import launch
 from borealis_py.app.settings import give_up_replica, set_retain
 from borealis_py.app.state import AppState, NoSuchApp, read_settings
+from borealis_py.app.topics import fit_segments
+from borealis_py.log import topics
 from borealis_py.log.acks import Forgotten, read_acks
 from borealis_py.log.base import LogError
 from borealis_py.log.description import Life
@@ -67,6 +69,35 @@ def test_what_was_set_stays_until_the_file_changes() -> None:
     assert log.retained()["s"] == 0
     log.up("48h")
     assert (log.retained()["s"], log.retained()["q"]) == (48 * HOUR_US, 0)
+
+
+def test_topics_that_are_trimmed_later_get_segments_that_can_be_freed() -> None:
+    """Those of `t` are kept whole, and what `s` had was small already."""
+    log = UpLog()
+    names = {of: topics.stream(NAME, of) for of in ("s", "t", "q")} | {"r": topics.replica(NAME, "q", 2)}
+
+    def sizes() -> dict[str, int]:
+        with log.broker.settled() as memory:
+            return {of: memory.broker.segment_bytes[name] for of, name in names.items()}
+
+    before = sizes()
+    assert before == {"s": 1 << 26, "t": 1 << 30, "q": 1 << 30, "r": 1 << 24}
+    with log.broker.settled() as memory:
+        memory.broker.segment_bytes |= {names["r"]: 1 << 30, names["s"]: 1 << 21}
+    assert fit_segments(log, log.state()) == {}
+    assert sizes() == {**before, "s": 1 << 21}
+    set_retain(log, log.state(), "t", 0)
+    assert fit_segments(log, log.state()) == {}
+    assert sizes()["t"] == 1 << 26
+
+
+def test_what_the_log_leaves_as_it_is_is_told() -> None:
+    log = UpLog()
+    state = log.state()
+    log.cut()
+    refused = fit_segments(log, state)
+    assert {topics.stream(NAME, "s"), topics.replica(NAME, "cut", 0)} < set(refused)
+    assert all("no broker answered" in why for why in refused.values())
 
 
 def test_an_unknown_stream_is_refused_with_the_nearest() -> None:

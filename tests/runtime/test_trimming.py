@@ -10,6 +10,9 @@ from typing import Any
 
 import pytest
 
+from borealis_py.app.settings import set_retain
+from borealis_py.app.state import read_app
+from borealis_py.app.topics import fit_segments
 from borealis_py.log import topics
 from borealis_py.log.base import Feed
 from borealis_py.node.spec import ReplicaSpec
@@ -18,9 +21,10 @@ from borealis_py.query import App
 from borealis_py.runtime.specs import replica_spec
 from tests.support import running as running_module
 from tests.support.running import RunningApp, running, until
+from tests.support.trimming import segment_bytes
 
 pytestmark = pytest.mark.broker
-NAME = "trimmed"
+NAME, LATER = "trimmed", "trimmedlater"
 
 
 def an_app() -> App:
@@ -82,3 +86,19 @@ def test_topics_become_short_and_no_row_is_lost_or_doubled(
             until(lambda: len(rows(app)) == sent, "all rows are published")
         assert rows(app) == list(range(sent))
         assert not app.errors, app.errors
+
+
+def test_an_app_that_is_trimmed_later_gets_segments_that_can_be_freed(bootstrap: str, tmp_path: Path) -> None:
+    it = App(LATER, bucket="50ms", retain="all")
+    it.query("q", it.source("src", schema={"n": "int64"}), delay_threshold="2s", replicas=1)
+    source, own, corrected = (f"{LATER}.{of}" for of in ("src", "q.r0", "q"))
+    app = RunningApp(bootstrap, it, tmp_path)
+    before = {name: segment_bytes(bootstrap, name) for name in (source, own, corrected)}
+    assert min(before.values()) > 1 << 26, "the broker's own"
+    assert fit_segments(app.log, app.state) == {}
+    assert segment_bytes(bootstrap, own) == before[own]
+    set_retain(app.log, app.state, "src", 0)
+    set_retain(app.log, app.state, "q", 0)
+    assert fit_segments(app.log, read_app(app.log, LATER)) == {}
+    now = {name: segment_bytes(bootstrap, name) for name in before}
+    assert now == {source: 1 << 26, own: 1 << 24, corrected: before[corrected]}
