@@ -44,7 +44,7 @@ def topics_of(spec: AppSpec) -> list[TopicSpec]:
     runs = physical(spec)
     queries, nodes = ({name: n.replicas for name, n in kind.items()} for kind in (runs.queries, runs.nodes))
     exchanges = {name: count_of(n.exchange) for name, n in runs.nodes.items()}
-    trimmed = [name for name in (*runs.sources, *runs.all_nodes) if runs.retain_us(name) is not None]
+    trimmed = [name for name in (*runs.sources, *runs.all_nodes) if runs.keeps(name) is not None]
     return topics.of_app(spec.name, list(runs.sources), queries, nodes, exchanges, trimmed)
 
 
@@ -55,7 +55,7 @@ def fit_segments(log: Log, state: AppState) -> Mapping[str, str]:
         The topics whose segments stay larger, and why, in words. Trimming goes on, but frees the disk late.
     """
     spec = state.spec
-    kept = {name: state.retain_us(name) for name in (*spec.sources, *spec.all_nodes)}
+    kept = {name: state.keeps(name) for name in (*spec.sources, *spec.all_nodes)}
     made = topics_of(spec.model_copy(update={"retain": kept}))
     most_bytes = {t.name: int(size) for t in made if (size := dict(t.config).get(topics.SEGMENT_BYTES)) is not None}
     if not most_bytes:

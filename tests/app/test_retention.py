@@ -13,11 +13,13 @@ from borealis_py.app.state import AppState, NoSuchApp, read_settings
 from borealis_py.app.topics import fit_segments
 from borealis_py.log import topics
 from borealis_py.log.acks import Forgotten, read_acks
-from borealis_py.log.base import LogError
+from borealis_py.log.base import Feed, LogError
 from borealis_py.log.description import Life
+from borealis_py.node.dynamic_settings import DynamicSettings
 from borealis_py.protocol.settings import SettingsError, Timing
 from borealis_py.protocol.trimming import NodeReads, ReplicaName, Retain
 from borealis_py.query import App
+from borealis_py.query.retention import Keep
 from borealis_py.runtime.specs import trimming_of
 from tests.support.app_log import NAME, AppLog
 
@@ -44,8 +46,8 @@ class UpLog(AppLog):
         assert state is not None
         return state
 
-    def retained(self) -> dict[str, int | None]:
-        return {name: self.state().retain_us(name) for name in ("s", "t", "cut", "q")}
+    def retained(self) -> dict[str, Keep]:
+        return {name: self.state().keeps(name) for name in ("s", "t", "cut", "q")}
 
     def words(self) -> list[object]:
         with closing(self.lookup()) as lookup:
@@ -59,6 +61,24 @@ def test_what_the_file_says_holds_until_it_is_changed() -> None:
     set_retain(log, log.state(), "q", 0)
     set_retain(log, log.state(), "cut", HOUR_US)
     assert log.retained() == {"s": None, "t": None, "cut": HOUR_US, "q": 0}
+
+
+def test_replicas_are_told_what_is_kept_as_audited_and_whose_audits_count() -> None:
+    log = UpLog()
+    set_retain(log, log.state(), "t", "audited")
+    assert log.retained()["t"] == "audited"
+    found = trimming_of(log.state().runs)
+    assert found.audits == {"s": ("q",), "t": ("q",)}
+    (record,) = [r for r in log.committed(Feed(topics.settings(NAME))) if r.key == b"retain/t"]
+    assert record.value == b'{"lag_us":null,"audited":true}', "a replica of an earlier version keeps all"
+    settings = DynamicSettings(Life("a1"), "q", 0, (), {}, Timing())
+    settings.read(record)
+    assert settings.retain("t") == Retain(0, audited=True)
+    with pytest.raises(SettingsError, match="cut: audited is for sources"):
+        set_retain(log, log.state(), "cut", "audited")
+    log.up("audited")
+    assert trimming_of(log.state().runs).retain["s"] == Retain(0, audited=True)
+    assert log.retained()["s"] == "audited"
 
 
 def test_what_was_set_stays_until_the_file_changes() -> None:

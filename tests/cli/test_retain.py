@@ -44,13 +44,16 @@ def test_it_changes_it(log: AppLog, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["retain", "q", "needed", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["retain"] == {"q": "needed"}
     assert log.told[-2:] == ["retain/s", "retain/q"]
+    assert main(["retain", "s", "audited"]) == 0
+    assert capsys.readouterr().err.strip() == "s: audited"
 
 
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
         (["s", "ned"], "did you mean 'needed'"),
-        (["s", "audited"], 'choose "needed", "all" or a duration'),
+        (["s", "audite"], "did you mean 'audited'"),
+        (["q", "audited"], '"audited" is for sources'),
         (["q", "1s"], "shorter than its delay threshold, 3s"),
         (["x"], "no source, node or query 'x'"),
         (["x", "1h"], "no source, node or query 'x'"),
