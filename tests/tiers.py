@@ -23,7 +23,7 @@ SLOW = (
     "tests/broker/test_settings.py",
     "tests/chaos/test_chaos.py",
     "tests/chaos/test_elsewhere.py",
-    "tests/cli/test_bucket_with_broker.py",
+    "tests/cli/test_kept_elsewhere_with_broker.py",
     "tests/cli/test_foreign_with_broker.py::test_an_ingress",
     "tests/cli/test_foreign_with_broker.py::test_its_inputs",
     "tests/cli/test_functions_with_broker.py",

@@ -26,6 +26,7 @@ from borealis_py.node.checkpoint_storage import (
     sealed,
     unsealed,
 )
+from borealis_py.node.checkpoint_topic import KAFKA, TopicLocation
 from borealis_py.node.checkpoints import Position
 from borealis_py.query.partitions import parts_of
 from borealis_py.query.spec import AppSpec
@@ -51,8 +52,10 @@ class _Body(msgspec.Struct, array_like=True, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class AuditPlace:
-    """Where the files of an app's audits lie: below `directory`, the app's own, or at a `uri` of pyarrow.fs."""
+    """Where the files of an app's audits lie: below `directory`, the app's own, at a `uri` of pyarrow.fs, or, if that
+    says `kafka`, in topics of the app's `log`."""
 
+    log: Log
     directory: Path
     uri: str = ""
 
@@ -68,16 +71,15 @@ class AuditPlace:
         """
         found = {}
         for part in parts_of(spec, query):
-            location = self._location(state.name, part)
             try:
-                names = location.names()
+                with closing(self._location(state.name, part)) as location:
+                    names = reversed(location.names())
+                    loaded = (_loaded(location, name, _what(state, spec, query)) for name in names)
+                    audited = next((one for one in loaded if one is not None), None)
             except OSError as exc:
                 raise LocationError(f"audits of {part}: {in_short(exc, self.uri)}") from exc
-            for name in reversed(names):
-                audited = _loaded(location, name, _what(state, spec, query))
-                if audited is not None:
-                    found[part] = audited
-                    break
+            if audited is not None:
+                found[part] = audited
         return found
 
     def write(self, state: AppState, spec: AppSpec, query: str, reached: Mapping[str, Audited]) -> None:
@@ -86,26 +88,28 @@ class AuditPlace:
         Raises:
             LocationError: it cannot be kept.
         """
+        what = _what(state, spec, query)
         for part, audited in reached.items():
-            location, name = self._location(state.name, part), f"{audited.bucket:020d}{SUFFIX}"
-            what = _what(state, spec, query)
-            positions = tuple(Position.of(mark) for mark in audited.marks)
+            name, positions = f"{audited.bucket:020d}{SUFFIX}", tuple(Position.of(mark) for mark in audited.marks)
             body = _Body(what, audited.bucket, positions, audited.state, audited.corrected, audited.letters)
-            try:
-                location.prepare()
-                location.write(name, sealed(MAGIC, msgspec.msgpack.encode(body)))
-                if _loaded(location, name, what) != audited:
-                    raise OSError("what was written cannot be read")
-                for old in location.names()[:-KEEP]:
-                    location.remove(old)
-            except OSError as exc:
-                shown = location.display_name(name)
-                raise LocationError(
-                    f"where the audit ended cannot be kept in {shown}: {in_short(exc, self.uri)}"
-                ) from exc
+            with closing(self._location(state.name, part)) as location:
+                try:
+                    location.prepare()
+                    location.write(name, sealed(MAGIC, msgspec.msgpack.encode(body)))
+                    if _loaded(location, name, what) != audited:
+                        raise OSError("what was written cannot be read")
+                    for old in location.names()[:-KEEP]:
+                        location.remove(old)
+                except OSError as exc:
+                    shown = location.display_name(name)
+                    raise LocationError(
+                        f"{shown}: the audit's end cannot be kept there: {in_short(exc, self.uri)}"
+                    ) from exc
 
     def _location(self, app: str, part: str) -> CheckpointLocation:
         name = f"{part}.audit"
+        if self.uri == KAFKA:
+            return TopicLocation(self.log, app, name)
         return location_at(self.uri, app, name) if self.uri else LocalLocation(self.directory / name)
 
 

@@ -29,6 +29,7 @@ from borealis_py.log.description import APP_KEY, OtherVersion
 from borealis_py.log.ingress_status import IngressRole
 from borealis_py.log.messages import Description, ExpectedSilence, Policy, RetainSetting, Status, Threshold
 from borealis_py.node.checkpoint_storage import LocationError, forget
+from borealis_py.node.checkpoint_topic import KAFKA
 from borealis_py.node.code_storage import StoredCode
 from borealis_py.protocol.settings import Timing
 from borealis_py.query.differences import of_columns, of_functions, of_partitions
@@ -139,8 +140,8 @@ def reset(log: Log, spec: AppSpec, processes: ReplicaProcesses, checkpoints: str
     (`Replica._resume`).
 
     Args:
-        checkpoints: a URI where checkpoints are stored, too. Any that remain belong to a past life and are not used
-            again.
+        checkpoints: a URI where checkpoints are stored, too, or `kafka`. Any that remain belong to a past life and are
+            not used again.
         take_over: start anew even though replicas elsewhere are alive.
 
     Raises:
@@ -162,13 +163,14 @@ def reset(log: Log, spec: AppSpec, processes: ReplicaProcesses, checkpoints: str
     admin = log.admin()
     try:
         admin.delete([topics.settings(spec.name)])
-        admin.delete(sorted(names & there))
+        kept = {name for name in there if topics.keeper_of(spec.name, name) is not None}
+        admin.delete(sorted((names & there) | kept))
         if there & names:
             admin.fence([topics.transactional_id(spec.name, node) for node in sorted(nodes)])
     finally:
         admin.close()
     shutil.rmtree(processes.directory, ignore_errors=True)
-    if checkpoints:
+    if checkpoints and checkpoints != KAFKA:
         try:
             forget(checkpoints, spec.name)
         except LocationError as exc:

@@ -2,7 +2,7 @@
 
 bootstrap: localhost:9092          # borealis.yaml; or BOREALIS_BOOTSTRAP, or --bootstrap
 data_dir: .borealis
-checkpoints: s3://bucket/path      # any URI of pyarrow.fs; else below data_dir
+checkpoints: s3://bucket/path      # any URI of pyarrow.fs, or kafka; else below data_dir
 http: 127.0.0.1:9400               # where the first replica process answers HTTP; the others use the ports after it
 engine_memory: 1GiB                # memory limit of each replica's SQL engine
 kafka:                             # passed to librdkafka unchanged
@@ -94,8 +94,8 @@ class Config(BaseSettings):
     to run commands from elsewhere, or to keep state on another disk.
     """
     checkpoints: str = ""
-    """Where replicas save their state: a URI of pyarrow.fs, like `s3://bucket/path`; empty: below `data_dir`. Set it if
-    a replica may restart on another machine.
+    """Where replicas save their state: `kafka`, in topics of the app; a URI of pyarrow.fs, like `s3://bucket/path`;
+    empty: below `data_dir`. Set it if a replica may restart on another machine.
     """
     http: str | None = None
     """Address at which replica processes answer HTTP: `HOST:PORT` of the first, the others use the ports after it; port
@@ -171,8 +171,8 @@ class Config(BaseSettings):
     @field_validator("checkpoints", mode="after")
     @classmethod
     def _uri(cls, value: str) -> str:
-        if value and "://" not in value:
-            raise ValueError("write a URI, like s3://bucket/path, hdfs://host:port/path or file:///path")
+        if value and value != "kafka" and "://" not in value:
+            raise ValueError("write kafka, or a URI like s3://bucket/path, hdfs://host:port/path or file:///path")
         return value
 
     @field_validator("http", mode="after")

@@ -16,7 +16,7 @@ from queue import SimpleQueue
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 
 from borealis_py.kafka.client import log
-from borealis_py.log.base import Feed
+from borealis_py.log.base import Feed, Wake
 
 ANSWER_S = 0.5
 """How long a query may take before the broker counts as unreachable."""
@@ -27,10 +27,16 @@ committed records."""
 Ends = Mapping[Feed, int | None]
 
 
-class KafkaEnds:
-    """Implements `log.base.EndsQuery`. Dropping it cancels what was not queried yet. `code`: `LATEST` or `EARLIEST`."""
+def nobody() -> None:
+    """Whom an answer wakes that is polled for."""
 
-    def __init__(self, feeds: Sequence[Feed], code: int = LATEST) -> None:
+
+class KafkaEnds:
+    """Implements `log.base.EndsQuery`. Dropping it cancels what was not queried yet. `code`: `LATEST` or `EARLIEST`.
+    `answered`: called in another thread, when `answer` is there."""
+
+    def __init__(self, feeds: Sequence[Feed], code: int = LATEST, answered: Wake = nobody) -> None:
+        self.answered = answered
         self.feeds = tuple(feeds)
         self.code = code
         self.answer: Ends | None = None if feeds else {}
@@ -51,9 +57,9 @@ class EndsAsker:
         self._questions: SimpleQueue[weakref.ref[KafkaEnds] | None] = SimpleQueue()
         self._thread: threading.Thread | None = None
 
-    def ask(self, feeds: Sequence[Feed], code: int = LATEST) -> KafkaEnds:
-        """Start a query; does not block. Not after `close`."""
-        question = KafkaEnds(feeds, code)
+    def ask(self, feeds: Sequence[Feed], code: int = LATEST, answered: Wake = nobody) -> KafkaEnds:
+        """Start a query; does not block. Not after `close`. `answered`: as for `KafkaEnds`."""
+        question = KafkaEnds(feeds, code, answered)
         if feeds:
             self._questions.put(weakref.ref(question))
             if self._thread is None:
@@ -86,6 +92,7 @@ class EndsAsker:
             question = reference()
             if question is not None:
                 question.answer = ends
+                question.answered()
         if consumer is not None:
             consumer.close()
 

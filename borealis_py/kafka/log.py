@@ -47,9 +47,9 @@ class KafkaLog:
     def lookup(self) -> KafkaLookup:
         return KafkaLookup(self.bootstrap, dict(self.properties))
 
-    def topic_watch(self, topic: str) -> KafkaTopicWatch:
+    def topic_watch(self, topic: str, wake: Wake) -> KafkaTopicWatch:
         """See `log.foreign.ForeignLog`."""
-        return KafkaTopicWatch(self.bootstrap, dict(self.properties), topic)
+        return KafkaTopicWatch(self.bootstrap, dict(self.properties), topic, wake)
 
     def transactor(
         self,

@@ -5,19 +5,35 @@ Both ends are asked for at once, by two clients: one sees committed records only
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 
 from confluent_kafka import Consumer, KafkaException
 
 from borealis_py.kafka.client import LOOK_UP_WAIT_MS, NO_SUCH_TOPIC, consumer_config
-from borealis_py.kafka.ends import EARLIEST, EndsAsker, KafkaEnds
-from borealis_py.log.base import Feed
+from borealis_py.kafka.ends import EARLIEST, LATEST, EndsAsker, KafkaEnds, nobody
+from borealis_py.log.base import Feed, Wake
 from borealis_py.log.foreign import Told
 
 ANSWER_S = 2.0
 """How long the broker may take to describe a topic."""
 NOBODY, ABSENT = -1, 0
+
+
+class _Last:
+    """Calls `wake` when it has been called `count` times, by any threads."""
+
+    def __init__(self, count: int, wake: Wake) -> None:
+        self._left, self._wake = count, wake
+        self._lock = threading.Lock()
+
+    def __call__(self) -> None:
+        with self._lock:
+            self._left -= 1
+            last = self._left == 0
+        if last:
+            self._wake()
 
 
 class KafkaPartitions:
@@ -56,10 +72,14 @@ class KafkaStarts:
 
 
 class KafkaTopicWatch:
-    """Implements `log.foreign.TopicWatch`. Its clients connect at the first question."""
+    """Implements `log.foreign.TopicWatch`. Its clients connect at the first question.
 
-    def __init__(self, bootstrap: str, properties: Mapping[str, str], topic: str) -> None:
-        self._topic = topic
+    Args:
+        wake: called in other threads, when the number of partitions, or both of their ends, have been told.
+    """
+
+    def __init__(self, bootstrap: str, properties: Mapping[str, str], topic: str, wake: Wake = nobody) -> None:
+        self._topic, self._wake = topic, wake
         self._config = consumer_config(bootstrap, properties, LOOK_UP_WAIT_MS)
         self._committed = EndsAsker(lambda: Consumer(self._config))
         self._written = EndsAsker(lambda: Consumer({**self._config, "isolation.level": "read_uncommitted"}))
@@ -67,11 +87,15 @@ class KafkaTopicWatch:
         self._thread = ThreadPoolExecutor(1, "kafka-topic")
 
     def ask_partitions(self) -> KafkaPartitions:
-        return KafkaPartitions(self._thread.submit(self._describe))
+        answer = self._thread.submit(self._describe)
+        answer.add_done_callback(lambda _: self._wake())
+        return KafkaPartitions(answer)
 
     def ask_ends(self, partitions: Sequence[int]) -> KafkaTold:
         feeds = [Feed(self._topic, p) for p in partitions]
-        return KafkaTold(partitions, self._committed.ask(feeds), self._written.ask(feeds), self._topic)
+        both = _Last(2, self._wake)
+        committed, written = (of.ask(feeds, LATEST, both) for of in (self._committed, self._written))
+        return KafkaTold(partitions, committed, written, self._topic)
 
     def ask_starts(self, partitions: Sequence[int]) -> KafkaStarts:
         return KafkaStarts(self._committed.ask([Feed(self._topic, p) for p in partitions], EARLIEST))

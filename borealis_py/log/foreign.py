@@ -1,6 +1,6 @@
 """What an ingress needs of the cluster whose topics other programs write. Kafka and the simulator implement it.
 
-Nothing blocks but opening and closing: questions are asked, and polled for their answers, which wake nobody.
+Nothing blocks but opening and closing: questions are asked, and polled for their answers.
 """
 
 from __future__ import annotations
@@ -58,4 +58,5 @@ class ForeignLog(Protocol):
 
     def reader(self, wake: Wake) -> Reader: ...
 
-    def topic_watch(self, topic: str) -> TopicWatch: ...
+    def topic_watch(self, topic: str, wake: Wake) -> TopicWatch:
+        """`wake`: may be called, in any thread, when answers have come. They are polled for as well."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Collection, Mapping
 from types import MappingProxyType
@@ -26,6 +27,14 @@ COMPACTED = (("cleanup.policy", "compact"), ("segment.ms", "600000"), ("min.comp
 SEGMENT_BYTES = "segment.bytes"
 SOURCE_SEGMENT, STREAM_SEGMENT = ((SEGMENT_BYTES, "67108864"),), ((SEGMENT_BYTES, "16777216"),)
 """Of topics that are trimmed: only whole segments are freed, and these roll by size."""
+KEPT_FILES = (
+    ("cleanup.policy", "compact"),
+    ("segment.bytes", "16777216"),
+    ("segment.ms", "60000"),
+    ("min.cleanable.dirty.ratio", "0.1"),
+    ("delete.retention.ms", "60000"),
+)
+"""Checkpoints are replaced all the time, and read whole by the next start: what was replaced is to go soon."""
 SHORT = (("retention.ms", "3600000"), ("segment.ms", "600000"))
 RPC = (("retention.ms", "600000"), ("segment.ms", "60000"), ("max.message.bytes", str(RECORD_BYTES_MAX)))
 """Messages about redos are useless after seconds, and may be large: they carry states."""
@@ -61,6 +70,17 @@ def input_feeds(app: str, of: Input) -> tuple[Feed, ...]:
 def own_feeds(app: str, name: str, index: int, partitions: int) -> tuple[Feed, ...]:
     """The partitions that replica `index` of a node writes: one for each partition of its readers."""
     return tuple(Feed(replica(app, name, index), p) for p in range(partitions))
+
+
+def kept_files(app: str, directory: str) -> str:
+    """The topic of a directory of checkpoints, `<node>.r<k>`, or of ends of audits, `<query>.audit`."""
+    return f"{app}.{directory}.files"
+
+
+def keeper_of(app: str, topic: str) -> str | None:
+    """The directory that a topic of `kept_files` is for; None: it is not one, or another app's."""
+    found = re.fullmatch(rf"{re.escape(app)}\.([^.]+(?:\.\d+)?\.(?:r\d+|audit))\.files", topic)
+    return None if found is None else found[1]
 
 
 def redo(app: str, name: str, index: int) -> str:

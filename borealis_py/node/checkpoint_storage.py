@@ -69,6 +69,9 @@ class CheckpointLocation(Protocol):
     def display_name(self, name: str) -> str:
         """Path of a file in it, for messages; without keys."""
 
+    def close(self) -> None:
+        """Close its clients. No other method is called afterwards."""
+
 
 class LocalLocation:
     """A directory of this machine."""
@@ -123,6 +126,9 @@ class LocalLocation:
 
     def display_name(self, name: str) -> str:
         return str(self._directory / name)
+
+    def close(self) -> None:
+        """It has none."""
 
 
 def _sync_directory(directory: Path) -> None:
@@ -198,6 +204,9 @@ class UriLocation:
 
     def display_name(self, name: str) -> str:
         return f"{self._shown}/{name}"
+
+    def close(self) -> None:
+        """They close with it."""
 
     def _files(self, suffix: str) -> list[str]:
         return sorted(i.base_name for i in self._list(self._path) if i.is_file and i.base_name.endswith(suffix))

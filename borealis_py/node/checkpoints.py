@@ -170,6 +170,7 @@ class CheckpointStore:
     def close(self) -> None:
         """Finish writing, within `CLOSE_S`: clients of object stores would retry for minutes."""
         if self._thread is None:
+            self.place.close()
             return
         deadline = time.monotonic() + CLOSE_S
         try:
@@ -178,6 +179,8 @@ class CheckpointStore:
             self._over.set()
             log.warning("checkpoint given up: its location accepts no writes", place=self.place.display_name(""))
         self._thread.join(max(0.0, deadline - time.monotonic()))
+        if not self._thread.is_alive():  # else it is still being written to
+            self.place.close()
 
     def _run(self) -> None:
         while (checkpoint := self._queue.get()) is not None and not self._over.is_set():

@@ -16,6 +16,7 @@ from borealis_py.node.checkpoint_storage import (
     location_at,
     without_query,
 )
+from borealis_py.node.checkpoint_topic import KAFKA
 from borealis_py.query.code import is_content
 from borealis_py.query.errors import FunctionDiffers
 from borealis_py.query.plan import CodeFile
@@ -26,8 +27,8 @@ DIRECTORY = "code"
 
 @dataclass(frozen=True, slots=True)
 class StoredCode:
-    """The files of one `app`. `directory`: the app's own. `uri`: where checkpoints are, for pyarrow.fs; empty: below
-    `directory`."""
+    """The files of one `app`. `directory`: the app's own. `uri`: where checkpoints are, for pyarrow.fs; empty, or
+    `kafka`: below `directory`."""
 
     app: str
     directory: Path
@@ -77,15 +78,19 @@ class StoredCode:
             return None
         return content if is_content(file, content) else None
 
+    @property
+    def _afar(self) -> bool:
+        return self.uri not in ("", KAFKA)
+
     def _location(self) -> CheckpointLocation:
-        if self.uri:
+        if self._afar:
             return location_at(self.uri, self.app, DIRECTORY)
         return LocalLocation(self.directory / DIRECTORY)
 
     @property
     def _shown(self) -> str:
         """For messages, without keys."""
-        return f"{without_query(self.uri)}/{self.app}/{DIRECTORY}" if self.uri else str(self.directory / DIRECTORY)
+        return f"{without_query(self.uri)}/{self.app}/{DIRECTORY}" if self._afar else str(self.directory / DIRECTORY)
 
 
 def _name(file: CodeFile) -> str:

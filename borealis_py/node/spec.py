@@ -9,6 +9,7 @@ from pathlib import Path
 from borealis_py.log import topics
 from borealis_py.log.base import Feed, Log
 from borealis_py.node.checkpoint_storage import CheckpointLocation, LocalLocation, location_at
+from borealis_py.node.checkpoint_topic import KAFKA, TopicLocation
 from borealis_py.node.code_storage import StoredCode
 from borealis_py.protocol.settings import Delays, Timing
 from borealis_py.protocol.trimming import Trimming
@@ -37,7 +38,7 @@ class ReplicaSpec:
         exchange: how the readers of the node are partitioned, if all alike; None: one partition.
         http: address at which the replica's process answers HTTP, for the status; empty: none.
         pid: for the status, of the process that stands for the replica; 0: of the process that runs it.
-        checkpoint_uri: where checkpoints are kept, for pyarrow.fs; empty: below `data_dir`.
+        checkpoint_uri: where checkpoints are kept, for pyarrow.fs, or `kafka`; empty: below `data_dir`.
         replicas: how many the node has.
         run: name of the run of its process, with which the uids of all its incarnations begin; may be empty.
         engine_memory_bytes: the most memory of its engine; 0: the engine's default.
@@ -81,6 +82,8 @@ class ReplicaSpec:
     @property
     def checkpoints(self) -> CheckpointLocation:
         """Where this replica keeps its checkpoints, next to its peers'. Raises LocationError."""
+        if self.checkpoint_uri == KAFKA:
+            return TopicLocation(self.log, self.app, self.name)
         if self.checkpoint_uri:
             return location_at(self.checkpoint_uri, self.app, self.name)
         return LocalLocation(self.data_dir / "checkpoints" / self.name)

@@ -31,8 +31,8 @@ def check_stream_name(name: str, what: str) -> str:
 def check_no_collision(name: str, what: str, streams: Iterable[str], nodes: Iterable[str]) -> None:
     """Kafka metrics do not distinguish '.' from '_': of two topics that differ only in these, Kafka creates only one.
 
-    The topics of node `q` are `app.q`, `app.q.r0`, `app.q.r0.redo`, `app.q.progress` and those of its partitions,
-    `app.q.0.r0` and so on: stream `q_r0` would be `app.q_r0`.
+    The topics of node `q` are `app.q`, `app.q.r0`, `app.q.r0.redo`, `app.q.r0.files`, `app.q.progress` and those of its
+    partitions, `app.q.0.r0` and so on: stream `q_r0` would be `app.q_r0`.
 
     Args:
         streams: other sources, nodes and queries of the app. nodes: those of them that have replicas.
@@ -53,7 +53,7 @@ def check_no_collision(name: str, what: str, streams: Iterable[str], nodes: Iter
             )
 
 
-_OF_A_NODE = re.compile(r"_(\d+|(\d+_)?(r\d+(_redo)?|progress))")
+_OF_A_NODE = re.compile(r"_(\d+|(\d+_)?(r\d+(_redo|_files)?|progress))")
 
 
 def part_name(name: str, index: int) -> str:

@@ -47,17 +47,22 @@ SPEC = spec_of()
 STATE = state_of(SPEC)
 
 
-@pytest.fixture(params=["local", "uri"])
+@pytest.fixture(params=["local", "uri", "kafka"])
 def place(request: pytest.FixtureRequest, tmp_path: Path) -> AuditPlace:
-    return AuditPlace(tmp_path, tmp_path.as_uri() if request.param == "uri" else "")
+    uris = {"local": "", "uri": tmp_path.as_uri(), "kafka": "kafka"}
+    return AuditPlace(InstantLog(), tmp_path, uris[request.param])
 
 
-def test_what_is_kept_comes_back_and_the_newest_counts(place: AuditPlace, tmp_path: Path) -> None:
+def files(place: AuditPlace) -> list[Path]:
+    return sorted(place.directory.rglob("*.ckpt"))
+
+
+def test_what_is_kept_comes_back_and_the_newest_counts(place: AuditPlace) -> None:
     assert place.read(STATE, SPEC, "q") == {}
     for bucket in range(5, 9):
         place.write(STATE, SPEC, "q", {"q": ended(bucket)})
     assert place.read(STATE, SPEC, "q") == {"q": ended(8)}
-    assert len(list(tmp_path.rglob("*.ckpt"))) == KEEP
+    assert len(files(place)) == (0 if place.uri == "kafka" else KEEP)
 
 
 def test_each_partition_has_its_own(place: AuditPlace) -> None:
@@ -67,10 +72,11 @@ def test_each_partition_has_its_own(place: AuditPlace) -> None:
     assert place.read(state, spec, "q") == both
 
 
-def test_a_torn_file_is_passed_over_for_the_one_before(place: AuditPlace, tmp_path: Path) -> None:
+def test_a_torn_file_is_passed_over_for_the_one_before(tmp_path: Path) -> None:
+    place = AuditPlace(InstantLog(), tmp_path)
     place.write(STATE, SPEC, "q", {"q": ended(5)})
     place.write(STATE, SPEC, "q", {"q": ended(6)})
-    newest = max(tmp_path.rglob("*.ckpt"))
+    newest = files(place)[-1]
     newest.write_bytes(newest.read_bytes()[:-1])
     assert place.read(STATE, SPEC, "q") == {"q": ended(5)}
 
@@ -90,8 +96,13 @@ def test_that_of_another_life_kernel_or_query_is_passed_over(place: AuditPlace, 
 
 def test_a_place_where_nothing_can_be_kept_says_so(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    with pytest.raises(LocationError, match="where the audit ended cannot be kept in"):
-        AuditPlace(tmp_path / "file").write(STATE, SPEC, "q", {"q": ended()})
+    with pytest.raises(LocationError, match="the audit's end cannot be kept there"):
+        AuditPlace(InstantLog(), tmp_path / "file").write(STATE, SPEC, "q", {"q": ended()})
+
+
+def test_topics_of_ends_are_found_when_an_app_begins_anew() -> None:
+    topic = topics.kept_files(NAME, "q.1.audit")
+    assert topics.keeper_of(NAME, topic) == "q.1.audit"
 
 
 def test_the_log_is_told_the_least_that_any_partition_reads() -> None:

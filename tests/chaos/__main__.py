@@ -34,7 +34,7 @@ SLACK_US = 3_000_000
 READY_S = 400.0
 
 
-def plan_of(host: str, threshold_ms: int) -> Plan:
+def plan_of(host: str, threshold_ms: int, retain: str = "all") -> Plan:
     """A chain of two nodes with two partitions and two replicas each, of two sources and a foreign topic; all but the
     shortest redos are jobs.
 
@@ -51,6 +51,7 @@ def plan_of(host: str, threshold_ms: int) -> Plan:
         host=host,
         apart=host == "process",
         ready_s=READY_S,
+        retain=retain,
     )
 
 
@@ -61,6 +62,9 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--host", choices=("spark", "process"), default="spark", help="where replicas run")
     parser.add_argument("--gap", type=float, nargs=2, default=GAP_S, metavar="S", help="between two faults")
     parser.add_argument("--threshold-ms", type=int, default=THRESHOLD_MS, help="delay threshold X")
+    parser.add_argument(
+        "--retain", default=None, help="how much of the replicas' streams is kept; default: all, with odd seeds: needed"
+    )
     parser.add_argument("--kinds", default="", help="only these, comma separated")
     parser.add_argument("--logs", type=Path, default=None, help="directory for logs; default: a new one below /tmp")
     parser.add_argument("--ledger", type=Path, default=LEDGER)
@@ -78,7 +82,10 @@ def main() -> int:
     os.environ["SPARK_LOCAL_DIRS"] = str(scratch)
     kinds = [k.strip() for k in args.kinds.split(",") if k.strip()] or kinds_of(args.host)
     faults = draw(seed, args.faults, kinds, tuple(args.gap), apart=args.host == "process")
-    out.print(f"seed {seed}, {args.faults} faults, replicas on {args.host}, logs in {logs}", highlight=False)
+    retain = args.retain or ("needed" if seed % 2 else "all")  # what is deleted cannot be judged any more
+    out.print(
+        f"seed {seed}, {args.faults} faults, replicas on {args.host}, retain {retain}, logs in {logs}", highlight=False
+    )
     begin, done, meter = dt.datetime.now(dt.UTC), list[Done](), Meter()
     columns = TextColumn("{task.description:60.60}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn()
     try:
@@ -91,7 +98,7 @@ def main() -> int:
                 open_ = [str(d.fault) for d in so_far if d.end_us is None]
                 progress.update(task, completed=len(so_far) - len(open_), description=" + ".join(open_) or "well")
 
-            with leaving_nothing(logs), arena(plan_of(args.host, args.threshold_ms), logs) as it:
+            with leaving_nothing(logs), arena(plan_of(args.host, args.threshold_ms, retain), logs) as it:
                 meter.start()
                 run(it, faults, told)
                 meter.stop()

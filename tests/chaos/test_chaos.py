@@ -26,7 +26,7 @@ def test_five_faults_in_a_row_lose_repeat_and_change_nothing(tmp_path: Path) -> 
     def note(done: list[Done]) -> None:
         told.append(sum(d.end_us is not None for d in done))
 
-    with arena(plan_of("process", 4_000), tmp_path) as it:
+    with arena(plan_of("process", 4_000, "needed"), tmp_path) as it:
         done = run(it, faults, note)
         print(f"seed {SEED}", timeline(done, done[0].begin_us), sep="\n")
         verdict = it.end()

@@ -163,8 +163,10 @@ def test_checkpoints_lie_at_a_uri(here: Path) -> None:
     assert load().checkpoints == ""
     write(here, "checkpoints: s3://bucket/borealis\n")
     assert load().checkpoints == "s3://bucket/borealis"
+    write(here, "checkpoints: kafka\n")
+    assert load().checkpoints == "kafka"
     write(here, "checkpoints: /somewhere\n")
-    with pytest.raises(ConfigError, match="'checkpoints': write a URI"):
+    with pytest.raises(ConfigError, match="'checkpoints': write kafka, or a URI"):
         load()
 
 

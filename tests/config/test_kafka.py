@@ -143,7 +143,7 @@ def test_every_client_has_the_users_properties_and_what_the_guarantees_rest_on(m
     parts = [log.reader(lambda: None), log.appender(lambda: None), log.admin(), log.lookup()]
     parts[-1].ask_ends([Feed("a")])
     parts[-2].fence(["f"])
-    watch = log.topic_watch("foreign")
+    watch = log.topic_watch("foreign", lambda: None)
     watch.ask_partitions()
     watch.ask_ends([0])
     while len(made) < 9:

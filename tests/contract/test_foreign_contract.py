@@ -55,7 +55,7 @@ def refused(world: World, reader: Reader) -> LogError:
 
 def test_a_topic_tells_how_many_partitions_it_has_also_after_it_grew(world: World) -> None:
     topic = world.make_topic(2)
-    watch = cluster(world).topic_watch(topic)
+    watch = cluster(world).topic_watch(topic, world.wake)
     query = watch.ask_partitions()
     assert world.until(lambda: query.poll()) == 2
     world.grow(topic, 3)
@@ -70,7 +70,7 @@ def test_a_topic_tells_how_many_partitions_it_has_also_after_it_grew(world: Worl
 
 def test_there_is_no_partition_of_a_topic_that_does_not_exist_and_asking_makes_none(world: World) -> None:
     topic = f"{world.make_topic()}.missing"
-    watch = cluster(world).topic_watch(topic)
+    watch = cluster(world).topic_watch(topic, world.wake)
     for _ in range(2):
         query = watch.ask_partitions()
         answers: list[int | None] = []
@@ -90,7 +90,7 @@ def test_there_is_no_partition_of_a_topic_that_does_not_exist_and_asking_makes_n
 def test_both_ends_of_all_partitions_come_in_one_answer_and_those_without_one_are_named(world: World) -> None:
     topic = world.make_topic(2)
     fill(world, Feed(topic, 1), ["a", "b", "c"])
-    watch = cluster(world).topic_watch(topic)
+    watch = cluster(world).topic_watch(topic, world.wake)
     query = watch.ask_ends([0, 1, 7])
     assert world.until(lambda: query.poll()) == {0: Told(0, 0), 1: Told(3, 3), 7: Told(None, None)}
     watch.close()
@@ -100,7 +100,7 @@ def test_an_open_transaction_is_written_and_not_committed_until_it_ends(world: W
     topic, progress = world.make_topic(), Feed(world.make_topic())
     feed = Feed(topic)
     fill(world, feed, ["a"])
-    watch, reader = cluster(world).topic_watch(topic), cluster(world).reader(world.wake)
+    watch, reader = cluster(world).topic_watch(topic, world.wake), cluster(world).reader(world.wake)
     reader.open(feed, 0)
     assert values(read_until(world, reader, 1)) == ["a"]
     transactor = opened(world, "w", f"{topic}.writer", progress)
@@ -133,7 +133,7 @@ def test_the_first_offsets_are_those_that_retention_has_left(world: World) -> No
     topic = world.make_topic(2)
     fill(world, Feed(topic, 1), ["a", "b", "c"])
     world.delete_before(Feed(topic, 1), 2)
-    watch = cluster(world).topic_watch(topic)
+    watch = cluster(world).topic_watch(topic, world.wake)
     query = watch.ask_starts([0, 1])
     assert world.until(lambda: query.poll()) == {0: 0, 1: 2}
     watch.close()

@@ -21,11 +21,12 @@ def drill_app(
     replicas: int = REPLICAS,
     partitions: int | None = None,
     sources: Sequence[str] = SOURCES,
+    retain: str = "all",
 ) -> App:
     """Sums of three sources, in one node or in two, each of these in partitions or not. An input `c.0` among `sources`
-    is a foreign topic.
+    is a foreign topic. Of the replicas' streams, `retain` is kept.
     """
-    app = App(name, bucket=f"{BUCKET_US // 1000}ms")
+    app = App(name, bucket=f"{BUCKET_US // 1000}ms", retain=retain)
     schema = {"origin": "string", "k": "int64", "v": "int64"}
 
     def source(name_: str) -> Stream:

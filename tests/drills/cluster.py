@@ -86,7 +86,7 @@ class Cluster:
         self.foreign = Foreign(self)
         if plan.foreign:
             self.foreign.create()
-        app = drill_app(plan.name, plan.chain, threshold, plan.replicas, plan.partitions, plan.sources)
+        app = drill_app(plan.name, plan.chain, threshold, plan.replicas, plan.partitions, plan.sources, plan.retain)
         spec = app.describe()
         timing = Timing(**dict(plan.timing))
         reports = launch.check(spec, timing)

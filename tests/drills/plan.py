@@ -31,7 +31,7 @@ class Plan:
     `parted`: each node of the chain runs in partitions. `foreign`: so, and source c is a topic that a plain producer
     writes and ingresses copy. `host`: as `borealis up --host` takes it. `apart`: each replica
     of a node is a process of its own, as containers may be; else one runs its index of all of them, as `up` has it.
-    `ready_s`: until when all must have started.
+    `ready_s`: until when all must have started. `retain`: how much of the replicas' streams is kept.
     """
 
     name: str
@@ -45,6 +45,7 @@ class Plan:
     host: str = "process"
     apart: bool = True
     ready_s: float = 150.0
+    retain: str = "all"
 
     @property
     def network(self) -> Network:

@@ -41,7 +41,7 @@ class Arriving:
         self.polls = self._next = 0
         self.more = False
 
-    def topic_watch(self, topic: str) -> None:
+    def topic_watch(self, topic: str, wake: object) -> None:
         return None
 
     def reader(self, wake: Wake) -> Arriving:

@@ -30,14 +30,14 @@ def described_in(directory: Path) -> AppSpec:
     return app.describe().with_functions(described)
 
 
-@pytest.mark.parametrize("afar", [False, True])
-def test_replicas_load_what_up_has_copied(tmp_path: Path, afar: bool) -> None:
+@pytest.mark.parametrize("uri", ["", "kafka", "file"])
+def test_replicas_load_what_up_has_copied(tmp_path: Path, uri: str) -> None:
     spec = described_in(tmp_path)
     (file,) = spec.functions[0].files
-    code = StoredCode("shop", tmp_path / "data" / "shop", f"file://{tmp_path}/shared?" if afar else "")
+    code = StoredCode("shop", tmp_path / "data" / "shop", f"file://{tmp_path}/shared?" if uri == "file" else uri)
     code.store(spec)
     code.store(spec)
-    place = (tmp_path / "shared" / "shop" if afar else tmp_path / "data" / "shop") / "code"
+    place = (tmp_path / "shared" / "shop" if uri == "file" else tmp_path / "data" / "shop") / "code"
     assert [path.name for path in place.iterdir()] == [f"{file.sha256}.py"]
     (tmp_path / "kept_functions.py").write_text("def f(table):\n    return 'edited'\n")
     assert load(spec.functions[0], code)(None) == "stored"

@@ -56,7 +56,7 @@ def audit(
     queries = list(spec.queries) if query is None else [query]
     how = state.origin, state.timing.ahead_max_us, state.app_uid, whole, state.timing.row_max_bytes
     directory, uri = context.data_dir / spec.name, context.config.checkpoints
-    code, place = StoredCode(spec.name, directory, uri), AuditPlace(directory, uri)
+    code, place = StoredCode(spec.name, directory, uri), AuditPlace(context.log, directory, uri)
     try:
         todo: dict[str, list[AuditSpec]] = {}
         for name in queries:

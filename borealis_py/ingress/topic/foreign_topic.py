@@ -10,7 +10,7 @@ from borealis_py.log.foreign import ForeignLog, PartitionsQuery, StartsQuery, To
 from sunion.model import FOREVER
 
 LOOK_US = 2_000
-"""An answer wakes nobody, so the asker looks again after this time."""
+"""An answer may wake nobody, so the asker looks again after this time."""
 COUNT_US, COUNT_SOON_US = 5_000_000, 500_000
 """How often the number of partitions is asked for where the ends are not; and how often while there is none."""
 
@@ -26,7 +26,7 @@ class ForeignTopic:
     """Reads one topic and asks about it. Never waits.
 
     Args:
-        wake: called when records have arrived.
+        wake: called when records or answers have arrived.
     """
 
     def __init__(self, cluster: ForeignLog, topic: str, wake: Wake) -> None:
@@ -42,7 +42,7 @@ class ForeignTopic:
         """When `ends` was asked for."""
         self.learned_us: int | None = None
         """When the last question was asked to which some end was told, or that there is no such topic."""
-        self._watch = cluster.topic_watch(topic)
+        self._watch = cluster.topic_watch(topic, wake)
         self._reader = cluster.reader(wake)
         self._count: PartitionsQuery | None = None
         self._count_due_us = self._count_asked_us = 0

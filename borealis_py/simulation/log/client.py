@@ -169,8 +169,8 @@ class MemoryClient(Connection):
     def lookup(self) -> MemoryLookup:
         return MemoryLookup(self)
 
-    def topic_watch(self, topic: str) -> MemoryTopicWatch:
-        """See `log.foreign.ForeignLog`."""
+    def topic_watch(self, topic: str, wake: Wake) -> MemoryTopicWatch:
+        """See `log.foreign.ForeignLog`. Its answers wake nobody."""
         return MemoryTopicWatch(self, topic)
 
     def transactor(

@@ -1,0 +1,224 @@
+"""Keeps checkpoints in topics of the app's own Kafka, one for each replica: `checkpoints: kafka`.
+
+A file is written as parts, each a record with the file's name and the part's number as its key; the topic is compacted.
+A file is there once all parts of one write of it are, so a killed writer leaves none. Whoever opens a place reads its
+topic once. From then on it knows the files there but for those that a zombie writes, which nobody needs.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+import msgspec
+
+from borealis_py.log import topics
+from borealis_py.log.base import Appender, Feed, Log, LogError, Lookup, NewRecord, TopicSpec
+
+KAFKA = "kafka"
+"""What `checkpoints:` says instead of a URI."""
+PART_BYTES = topics.ENVELOPE_BYTES_MAX
+WRITE_S = 20.0
+"""How long a write waits for the broker. What it has sent may arrive later, whole and in order."""
+
+
+class Part(msgspec.Struct, array_like=True, frozen=True):
+    """A record's value. `write`: a random id, the same in all parts of one write; `parts`: how many it has; `content`:
+    bytes of the file, those of the part."""
+
+    write: str
+    parts: int
+    content: bytes
+
+
+@dataclass(slots=True)
+class _File:
+    """What is known of a file: of each of its parts, the write, their number, and its offset."""
+
+    parts: dict[int, tuple[str, int, int]] = field(default_factory=dict)
+
+    @property
+    def offsets(self) -> list[int] | None:
+        """Of its parts in order; None: not all of them are there, and of one write."""
+        write, count, _ = self.parts.get(0, ("", 0, 0))
+        found = [self.parts[n][2] for n in range(count) if n in self.parts and self.parts[n][0] == write]
+        return found if count and len(found) == count else None
+
+
+class TopicLocation:
+    """Implements `CheckpointLocation`. `directory`: `<node>.r<k>`, or another name of the app."""
+
+    def __init__(self, log: Log, app: str, directory: str) -> None:
+        self._log, self._app, self._directory = log, app, directory
+        self._feed = Feed(topics.kept_files(app, directory))
+        self._files: dict[str, _File] | None = None
+        self._appender: Appender | None = None
+        self._arrived = threading.Event()
+        self._lock = threading.Lock()
+
+    @property
+    def name(self) -> str:
+        return self._directory
+
+    def prepare(self) -> None:
+        with _as_os_error():
+            admin = self._log.admin()
+            try:
+                admin.create([TopicSpec(self._feed.topic, config=topics.KEPT_FILES)])
+            finally:
+                admin.close()
+
+    def names(self) -> list[str]:
+        return sorted(name for name, file in self._known().items() if file.offsets)
+
+    def read(self, name: str) -> bytes:
+        file = self._known().get(name)
+        offsets = None if file is None else file.offsets
+        if offsets is None:
+            raise FileNotFoundError(f"{self.display_name(name)} does not exist, or not all of it")
+        wanted, content = set(offsets), {}
+        with _as_os_error(), self._lookup() as lookup:
+            for record in lookup.read(self._feed, min(offsets), max(offsets) + 1):
+                if record.offset in wanted:
+                    content[record.offset] = msgspec.msgpack.decode(record.value or b"", type=Part).content
+        if len(content) != len(offsets):
+            raise FileNotFoundError(f"{self.display_name(name)} was replaced or removed meanwhile")
+        return b"".join(content[offset] for offset in offsets)
+
+    def write(self, name: str, content: bytes) -> None:
+        known, write = self._known(), uuid.uuid4().hex
+        pieces = [content[at : at + PART_BYTES] for at in range(0, len(content), PART_BYTES)] or [b""]
+        records = [
+            NewRecord(self._feed, msgspec.msgpack.encode(Part(write, len(pieces), piece)), _key(name, n))
+            for n, piece in enumerate(pieces)
+        ]
+        file = _File()
+        for n, offset in enumerate(self._append(records)):
+            file.parts[n] = (write, len(pieces), offset)
+        before, known[name] = known.get(name), file
+        if before is not None and len(before.parts) > len(pieces):
+            self._append([NewRecord(self._feed, None, _key(name, n)) for n in before.parts if n >= len(pieces)])
+
+    def remove(self, name: str) -> None:
+        file = self._known().get(name)
+        if file is not None:
+            self._append([NewRecord(self._feed, None, _key(name, n)) for n in file.parts])
+            self._known().pop(name, None)
+
+    def remove_temporaries(self) -> list[str]:
+        """Remove files of which a killed writer has left a part."""
+        left = sorted(name for name, file in self._known().items() if not file.offsets)
+        for name in left:
+            self.remove(name)
+        return left
+
+    def sibling(self, name: str) -> TopicLocation:
+        return TopicLocation(self._log, self._app, name)
+
+    def siblings(self) -> Iterator[str]:
+        with _as_os_error():
+            admin = self._log.admin()
+            try:
+                names = admin.topics()
+            finally:
+                admin.close()
+        return (found for name in names if (found := topics.keeper_of(self._app, name)) is not None)
+
+    def display_name(self, name: str) -> str:
+        return f"topic {self._feed.topic}, {name}" if name else f"topic {self._feed.topic}"
+
+    def close(self) -> None:
+        with self._lock:
+            appender, self._appender = self._appender, None
+        if appender is not None:
+            appender.close()
+
+    def _append(self, records: list[NewRecord]) -> list[int]:
+        """Append records, and return their offsets. Raises OSError: the log refuses one, or is silent; what of it
+        arrives later is a whole file, or counts as left behind."""
+        deadline = time.monotonic() + WRITE_S
+        with self._lock, _as_os_error():
+            if self._appender is None:
+                self._appender = self._log.appender(self._arrived.set)
+            appender = self._appender
+            if not appender.flush(0.0):
+                raise OSError(f"{self.display_name('')}: what was written before has not arrived yet")
+            appender.deliveries()  # of a write that was given up
+            for n, record in enumerate(records):
+                appender.append(record, n)
+            offsets: dict[object, int] = {}
+            while len(offsets) < len(records) and time.monotonic() < deadline:
+                self._arrived.clear()
+                appender.flush(max(0.0, deadline - time.monotonic()))
+                for delivery in appender.deliveries():
+                    if delivery.error is not None:  # this appender takes nothing behind it
+                        self._appender = None
+                        appender.close()
+                        raise OSError(f"{self.display_name('')}: {delivery.error}")
+                    offsets[delivery.token] = delivery.offset
+                if len(offsets) < len(records):
+                    self._arrived.wait(0.1)  # another thread is about to report it
+            if len(offsets) < len(records):
+                raise OSError(f"{self.display_name('')}: not written within {WRITE_S:g} s: no broker answers")
+            return [offsets[n] for n in range(len(records))]
+
+    def _known(self) -> dict[str, _File]:
+        if self._files is None:
+            self._files = self._scan()
+        return self._files
+
+    def _scan(self) -> dict[str, _File]:
+        files: dict[str, _File] = {}
+        with _as_os_error():
+            if self._feed.topic not in self._there():
+                return files
+            with self._lookup() as lookup:
+                for record in lookup.read(self._feed, *lookup.bounds(self._feed)):
+                    name, _, part = (record.key or b"").decode(errors="replace").rpartition("/")
+                    if not name or not part.isdecimal():
+                        continue  # not ours
+                    parts = files.setdefault(name, _File()).parts
+                    parts.pop(int(part), None)
+                    found = _part(record.value)
+                    if found is not None:
+                        parts[int(part)] = (found.write, found.parts, record.offset)
+        return {name: file for name, file in files.items() if file.parts}
+
+    def _there(self) -> list[str]:
+        admin = self._log.admin()
+        try:
+            return admin.topics()
+        finally:
+            admin.close()
+
+    @contextmanager
+    def _lookup(self) -> Iterator[Lookup]:
+        lookup = self._log.lookup()
+        try:
+            yield lookup
+        finally:
+            lookup.close()
+
+
+def _part(value: bytes | None) -> Part | None:
+    """None: it was removed, or is garbage."""
+    try:
+        return None if value is None else msgspec.msgpack.decode(value, type=Part)
+    except msgspec.MsgspecError:
+        return None
+
+
+def _key(name: str, part: int) -> bytes:
+    return f"{name}/{part}".encode()
+
+
+@contextmanager
+def _as_os_error() -> Iterator[None]:
+    try:
+        yield
+    except LogError as exc:
+        raise OSError(str(exc)) from exc
