@@ -34,7 +34,7 @@ from borealis_py.query.plan import (
     WindowApplyOp,
     WindowOp,
 )
-from borealis_py.query.retention import Keep, checked_retain, parse_retain, parse_source_retain
+from borealis_py.query.retention import Keep, all_kept, checked_retain, parse_retain, parse_source_retain
 from borealis_py.query.schemas import columns_of
 from borealis_py.query.spec import AppSpec, NodeSpec, Partitioning, PolicyName, QuerySpec
 from borealis_py.query.stream import Framed, Stream, Table, Windowed
@@ -52,11 +52,12 @@ class App:
             part of the queries that use them; `up` copies them beside the checkpoints, and replicas load them from
             there. They may import each other, the standard library and what is installed.
         retain: how much of each stream between nodes and to live readers is kept beyond what is needed: "needed",
-            "all", or time behind the last stable result: "1h". Corrected streams are kept whole.
+            "all", or time behind the last stable result, not less than a query's threshold. Corrected streams are kept
+            whole, and so are sources unless they say otherwise.
     """
 
     def __init__(
-        self, name: str, bucket: str = "100ms", modules: Sequence[str | PurePath] = (), retain: str = "all"
+        self, name: str, bucket: str = "100ms", modules: Sequence[str | PurePath] = (), retain: str = "1h"
     ) -> None:
         self.name = check_stream_name(name, "app")
         self.modules = code_files(modules, name)
@@ -316,7 +317,9 @@ class App:
             ingresses=dict(self._ingresses),
             nodes=nodes,
             queries=dict(self._queries),
-            retain={**dict.fromkeys((*nodes, *self._queries), self._retain_us), **self._retain},
+            retain=all_kept(
+                nodes, {name: q.threshold_us for name, q in self._queries.items()}, self._retain_us, self._retain
+            ),
         )
 
     def _replicas(self) -> dict[str, int]:

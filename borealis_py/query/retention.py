@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from typing import Literal
 
 from borealis_py.query.errors import QueryError, did_you_mean
@@ -68,3 +69,20 @@ def checked_retain(retain: str, threshold_us: int, where: str) -> int | None:
             'readers wait that long. Choose a longer one, or "needed"'
         )
     return lag_us
+
+
+def all_kept(
+    nodes: Iterable[str], thresholds_us: Mapping[str, int], lag_us: int | None, said: Mapping[str, Keep]
+) -> dict[str, Keep]:
+    """What is kept of each stream of an app.
+
+    Args:
+        nodes: those that are no queries. thresholds_us: of each query, its delay threshold.
+        lag_us: what the app says of streams that say nothing themselves. Of a query not less than its threshold is
+            kept, since live readers wait that long.
+        said: what single streams say.
+    """
+    found: dict[str, Keep] = dict.fromkeys(nodes, lag_us)
+    for query, threshold_us in thresholds_us.items():
+        found[query] = max(lag_us, threshold_us) if lag_us else lag_us
+    return found | dict(said)

@@ -55,7 +55,7 @@ def test_what_a_source_may_be_kept_as_is_named() -> None:
 
 
 def test_sources_of_all_kinds_may_be_kept_as_audited_and_nothing_else() -> None:
-    it = App("shop")
+    it = App("shop", retain="all")
     own = it.source("own", SCHEMA, partitions=2, retain="audited")
     other = it.topic("other", topic="prod.other", schema=SCHEMA, partitions=2, retain="audited")
     it.query("q", it.union(own, other))
@@ -79,10 +79,21 @@ def an_app(**retain: str) -> AppSpec:
     return it.describe()
 
 
-def test_by_default_everything_is_kept() -> None:
+def test_by_default_an_hour_of_streams_of_replicas_is_kept_and_all_of_sources() -> None:
     spec = an_app()
-    assert {name: spec.keeps(name) for name in ("kept", "cut", "other")} == dict.fromkeys(("kept", "cut", "other"))
+    assert {name: spec.keeps(name) for name in ("kept", "cut", "other")} == {
+        "kept": None,
+        "cut": HOUR_US,
+        "other": HOUR_US,
+    }
     assert (spec.keeps("trimmed"), spec.keeps("own")) == (24 * HOUR_US, 0)
+
+
+@pytest.mark.parametrize(("retain", "kept"), [("1h", 7_200_000_000), ("3h", 3 * HOUR_US), ("all", None), ("needed", 0)])
+def test_of_a_query_not_less_than_its_threshold_is_kept(retain: str, kept: int | None) -> None:
+    it = App("shop", retain=retain)
+    it.query("q", it.source("s", SCHEMA).node("cut"), delay_threshold="2h")
+    assert it.describe().keeps("q") == kept
 
 
 def test_what_the_app_says_holds_for_streams_of_replicas_that_say_nothing_else() -> None:
