@@ -380,6 +380,6 @@ def _changed_settings(before: AppState | None, spec: AppSpec) -> dict[str, msgsp
                 values[f"expect/{name}"] = ExpectedSilence(before.app_uid, one.expect_us)
     streams = [] if before is None else [*spec.sources, *spec.all_nodes]
     for name in streams:
-        if before is not None and before.spec.retain_us(name) != spec.retain_us(name):
-            values[f"retain/{name}"] = RetainSetting(spec.retain_us(name))
+        if before is not None and before.spec.keeps(name) != spec.keeps(name):
+            values[f"retain/{name}"] = RetainSetting.of(spec.keeps(name))
     return values

@@ -27,11 +27,19 @@ from borealis_py.protocol.incarnation import Disagreement
 from borealis_py.protocol.settings import DelayPolicy, Delays, NodeDelays, SettingsError, Timing, budget
 from borealis_py.protocol.trimming import Retain
 from borealis_py.query.names import base_name
+from borealis_py.query.retention import AUDITED, Keep
 from borealis_py.query.spec import QuerySpec, Serves
 
 log = structlog.get_logger("borealis.settings")
 
 ALL = Retain(None)
+
+
+def retain_of(kept: Keep) -> Retain:
+    """What a user keeps of a stream, as trimming takes it."""
+    return Retain(0, audited=True) if kept == AUDITED else Retain(kept)
+
+
 _NONE: Mapping[str, Retain] = MappingProxyType({})
 
 _EAGER_FIRST = (DelayPolicy.PROCESS, DelayPolicy.DELAY, DelayPolicy.SUSPEND)
@@ -168,7 +176,7 @@ class DynamicSettings:
         elif kind == "fail":
             self.failed_until[name] = decode(value, SourceFailure).until_wall_us
         elif kind == "retain":
-            self._retain[name] = Retain(decode(value, RetainSetting).lag_us)
+            self._retain[name] = retain_of(decode(value, RetainSetting).kept)
         elif kind == "diverged" and (name == base_name(self._node) or name in self._serves):
             said = decode(value, DisagreementSetting)
             if self._life.owns(record, said.app_uid):

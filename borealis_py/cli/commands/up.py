@@ -13,6 +13,7 @@ from borealis_py.cli.console import INTERRUPTED, say, waiting
 from borealis_py.cli.context import Context, open_context
 from borealis_py.cli.foreign import check_clusters, first_foreign_us, say_remarks, with_described_inputs
 from borealis_py.cli.options import Bootstrap, DataDir, Http
+from borealis_py.cli.retaining import fit_segments
 
 if TYPE_CHECKING:
     from borealis_py.app.launch import Pids
@@ -122,6 +123,7 @@ def up(
         before = launch.described(context.log, spec.name)
         first = partial(first_foreign_us, spec, context, timing)
         state = launch.describe(context.log, spec, reports, origin, time.time_ns() // 1000, timing, first)
+    fit_segments(context.log, state)
     if before is not None and (other := differences(before.timing, state.timing)):
         say(f"timing of app {state.name}: {', '.join(other)}", "yellow")
     if describe_only:
