@@ -194,7 +194,10 @@ def subscribe(
         AppError, QueryError: unknown app or query.
         LogUnreachable: no broker.
         ConfigError: an invalid setting.
+        ValueError: an unknown `view`.
     """
+    if view not in get_args(ViewName):
+        raise ValueError(f"query {query!r}: view={view!r}; choose corrected, live or raw")
     log = _log(bootstrap, kafka)
     state = read_app(log, app)
     stop = stop or threading.Event()

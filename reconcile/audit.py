@@ -1,8 +1,9 @@
 """The audit: recompute a corrected stream from its sources and compare it with what was published, bit for bit.
 
-It uses the same kernel and fold, but starts from the beginning of the log, without any replica's state. So it proves
-that failures, redos, restarts and take-overs left no trace. For a query that is cut into nodes it reads no node's
-stream, but computes the whole as one. It runs anywhere; on Spark as one task per query.
+It uses the same kernel and fold, but starts from the beginning of the log, without any replica's state, or where an
+earlier audit ended, with the state that this one computed itself. So it proves that failures, redos, restarts and
+take-overs left no trace. For a query that is cut into nodes it reads no node's stream, but computes the whole as one.
+It runs anywhere; on Spark as one task per query.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from borealis_py.log import topics
@@ -30,7 +31,27 @@ from reconcile.replay import Replay, ReplayError
 from reconcile.replay_context import OpenReplayContext, ReplayContext, node_context
 from sunion.model import TupleId
 from sunion.source import SourceFold
+from sunion.union import Mark
 from sunion.units import Offset
+
+
+@dataclass(frozen=True, slots=True)
+class Audited:
+    """Where an audit ended that found no difference; the next one may start here.
+
+    Attributes:
+        bucket: the first that it has not verified: all rows and dead letters below it are right.
+        state: of the fragment there, encoded by its kernel.
+        marks: where to read each source from, in the order of its inputs.
+        corrected: offset in the corrected stream behind the last row below `bucket`.
+        letters: end of the dead-letter topic when it was read. What comes later is of no bucket below `bucket`.
+    """
+
+    bucket: int
+    state: bytes
+    marks: tuple[Mark, ...]
+    corrected: int = 0
+    letters: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +81,7 @@ class AuditSpec:
         whole: compare as far as the sources close buckets, not only up to the recorded progress: rows that were never
             published then count as missing.
         dead_letters: None: dead letters are not compared (those of a partitioned query are, with its first partition).
+        start: where an earlier audit ended; None: at the beginning. advance: the result says where this one ended.
     """
 
     work: ReplayContext
@@ -68,6 +90,13 @@ class AuditSpec:
     origin: int
     whole: bool = False
     dead_letters: DeadLetterSpec | None = None
+    start: Audited | None = None
+    advance: bool = False
+
+    @property
+    def first(self) -> int:
+        """The first bucket that it compares."""
+        return self.origin if self.start is None else self.start.bucket
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +112,8 @@ class AuditResult:
         error: why nothing could be compared; None: it could.
         dead_letters: how many dead letters are right; None: they were not compared.
         dead_letter_differences: how many of them differ, are missing or extra. first_dead_letter: the first of them.
+        resumed: whether it began where an earlier audit ended.
+        reached: where the next one may start, if that was asked for, nothing differs, and it is further than before.
     """
 
     query: str
@@ -96,6 +127,8 @@ class AuditResult:
     dead_letters: int | None = None
     dead_letter_differences: int = 0
     first_dead_letter: Difference | None = None
+    resumed: bool = False
+    reached: Audited | None = None
 
     @property
     def clean(self) -> bool:
@@ -137,14 +170,14 @@ def audit_specs(
 
 def audit(spec: AuditSpec) -> AuditResult:
     """Audit in this process. Failures of the log or the query are not raised, but returned in `error`."""
-    started = time.monotonic()
+    started, resumed = time.monotonic(), spec.start is not None
     try:
         with closing(spec.work.open()) as on, closing(spec.work.log.lookup()) as corrected:
-            upto, counts, letters = _compare(spec, on, corrected)
+            found = _Comparing(spec, on, corrected).compare()
     except Exception as exc:
-        error = describe(exc)
-        return AuditResult(spec.work.node, spec.origin, spec.origin, 0, 0, None, time.monotonic() - started, error)
-    return AuditResult(spec.work.node, spec.origin, upto, *counts, time.monotonic() - started, None, *letters)
+        error, seconds = describe(exc), time.monotonic() - started
+        return AuditResult(spec.work.node, spec.first, spec.first, 0, 0, None, seconds, error, resumed=resumed)
+    return replace(found, seconds=time.monotonic() - started, resumed=resumed)
 
 
 def audit_on_spark(context: Any, specs: Iterable[AuditSpec]) -> list[AuditResult]:
@@ -161,42 +194,93 @@ def _audit_partition(specs: Iterable[AuditSpec]) -> Iterator[AuditResult]:
         yield audit(spec)
 
 
-_Counts = tuple[int, int, Difference | None]
+class _Comparing:
+    """One audit at work."""
 
+    def __init__(self, spec: AuditSpec, on: OpenReplayContext, lookup: Lookup) -> None:
+        self._spec, self._on, self._lookup = spec, on, lookup
+        self._behind = 0
+        """Offset in the corrected stream behind the last row below the bucket at which the next audit may start."""
+        self._reached: Audited | None = None
 
-def _compare(
-    spec: AuditSpec, on: OpenReplayContext, lookup: Lookup
-) -> tuple[int, _Counts, _Counts | tuple[None, int, Difference | None]]:
-    upto = None if spec.whole else _reached(spec, spec.progress, lookup)
-    first, end = lookup.bounds(spec.corrected)  # looked up after the progress, so every row below it is there
-    told, recomputed = _told(spec, on, lookup)
-    target = None if upto is None else max([upto, *(recomputed.may.values() if recomputed else ())])
-    replay = Replay(on, spec.origin, on.kernel.initial(), whole_ranges(on, spec.origin))
-    found = (parse_row(record) for record in lookup.read(spec.corrected, first, end))
-    limit = on.buckets.last if upto is None else upto
-    counts = compare(_expected(replay, on, target, limit, recomputed), found, limit)
-    letters = (None, 0, None) if recomputed is None else recomputed.compare(told)
-    return replay.frontier if upto is None else upto, (counts.rows, counts.differences, counts.first), letters
+    def compare(self) -> AuditResult:
+        """The result, without the time that it took. Raises ReplayError, LogError and what a query raises."""
+        spec, on, start = self._spec, self._on, self._spec.start
+        upto = None if spec.whole else max(spec.first, _reached(spec, spec.progress, self._lookup))
+        first, end = self._lookup.bounds(spec.corrected)  # looked up after the progress, so every row below it is there
+        first = self._behind = first if start is None else max(first, start.corrected)
+        told, recomputed, letters_end = self._told()
+        target = None if upto is None else max([upto, *(recomputed.may.values() if recomputed else ())])
+        stop = None if upto is None else min([upto, *(recomputed.must.values() if recomputed else ())])
+        state = on.kernel.initial() if start is None else on.kernel.decode_state(start.state)
+        ranges = whole_ranges(on, spec.origin) if start is None else _ranges_from(on, start)
+        replay = Replay(on, spec.first, state, ranges)
+        limit = on.buckets.last if upto is None else upto
+        rows = compare(self._expected(replay, target, limit, stop, recomputed), self._found(first, end, stop), limit)
+        letters = None if recomputed is None else recomputed.compare(told)
+        result = AuditResult(
+            spec.work.node,
+            spec.first,
+            replay.frontier if upto is None else upto,
+            rows.rows,
+            rows.differences,
+            rows.first,
+            0.0,
+            None,
+            *((None,) if letters is None else letters),
+        )
+        if self._reached is None or not result.clean:
+            return result
+        return replace(result, reached=replace(self._reached, corrected=self._behind, letters=letters_end))
 
+    def _found(self, first: int, end: int, stop: int | None) -> Iterator[CorrectedRow]:
+        for record in self._lookup.read(self._spec.corrected, first, end):
+            row = parse_row(record)
+            if row.id is not None and stop is not None and row.id.bucket < stop:
+                self._behind = row.offset + 1
+            yield row
 
-def _told(spec: AuditSpec, on: OpenReplayContext, lookup: Lookup) -> tuple[list[DeadLetter], Recomputed | None]:
-    """The dead letters in the topic, read between two looks at the progress of the nodes that write them."""
-    letters = spec.dead_letters
-    if letters is None:
-        return [], None
+    def _told(self) -> tuple[list[DeadLetter], Recomputed | None, int]:
+        """The dead letters in the topic, read between two looks at the progress of the nodes that write them, and where
+        the topic ended. Of those that an earlier audit has read only what it has not verified."""
+        spec, letters, lookup = self._spec, self._spec.dead_letters, self._lookup
+        if letters is None:
+            return [], None, 0
 
-    def reached() -> dict[str, list[int]]:
-        """Progress by node, one value per partition: a dead letter does not name the partition that wrote it."""
-        return {
-            node: [on.buckets.last if spec.whole else _reached(spec, feed, lookup) for feed in feeds]
-            for node, feeds in letters.progress.items()
-        }
+        def reached() -> dict[str, list[int]]:
+            """Progress by node, one value per partition: a dead letter does not name the partition that wrote it."""
+            return {
+                node: [self._on.buckets.last if spec.whole else _reached(spec, feed, lookup) for feed in feeds]
+                for node, feeds in letters.progress.items()
+            }
 
-    must = {node: min(parts) for node, parts in reached().items()}
-    records = lookup.read(letters.feed, *lookup.bounds(letters.feed))
-    told = [letter for letter in map(parse_letter, records) if letter is not None]
-    may = {node: max(parts) for node, parts in reached().items()}
-    return told, Recomputed(letters.readers, base_name(spec.work.node), must, may)
+        must = {node: min(parts) for node, parts in reached().items()}
+        read = 0 if spec.start is None else spec.start.letters
+        first, end = lookup.bounds(letters.feed)
+        told = [
+            letter
+            for record in lookup.read(letters.feed, first, end)
+            if (letter := parse_letter(record)) is not None and (record.offset >= read or letter.bucket >= spec.first)
+        ]
+        may = {node: max(parts) for node, parts in reached().items()}
+        return told, Recomputed(letters.readers, base_name(spec.work.node), must, may), end
+
+    def _expected(
+        self, replay: Replay, target: int | None, limit: int, stop: int | None, letters: Recomputed | None
+    ) -> Iterator[CorrectedRow]:
+        """Recomputed rows below bucket `limit`; buckets from there to `target` run only for their dead letters. At
+        `stop` everything below is known."""
+        kernel = self._on.kernel
+        for chunk in replay.run(target, stop if self._spec.advance else None):
+            for bucket, output in chunk.outputs.items():
+                if letters is not None:
+                    letters.add(bucket, output.rejects)
+                if output.rows is None or bucket >= limit:
+                    continue
+                for index, (value, stime) in enumerate(kernel.published(output.rows)):
+                    yield CorrectedRow(TupleId(bucket, index), stime, value)
+            if self._spec.advance and chunk.end == stop:
+                self._reached = Audited(stop, kernel.encode_state(replay.state), replay.marks)
 
 
 def _letters(app: AppSpec, query: str) -> DeadLetterSpec:
@@ -208,20 +292,6 @@ def _letters(app: AppSpec, query: str) -> DeadLetterSpec:
     readers = {s: tuple(n for n in nodes if s in tells[n]) for s in sources}
     progress = {n: tuple(Feed(topics.progress(app.name, part)) for part in parts[n]) for n in nodes}
     return DeadLetterSpec(Feed(topics.deadletter(app.name)), progress, readers)
-
-
-def _expected(
-    replay: Replay, on: OpenReplayContext, target: int | None, limit: int, letters: Recomputed | None
-) -> Iterator[CorrectedRow]:
-    """Recomputed rows below bucket `limit`; buckets from there to `target` run only for their dead letters."""
-    for chunk in replay.run(target):
-        for bucket, output in chunk.outputs.items():
-            if letters is not None:
-                letters.add(bucket, output.rejects)
-            if output.rows is None or bucket >= limit:
-                continue
-            for index, (value, stime) in enumerate(on.kernel.published(output.rows)):
-                yield CorrectedRow(TupleId(bucket, index), stime, value)
 
 
 def whole_ranges(on: OpenReplayContext, origin: int) -> list[SourceRange]:
@@ -238,12 +308,30 @@ def whole_ranges(on: OpenReplayContext, origin: int) -> list[SourceRange]:
     for index, (feed,) in enumerate(on.work.feeds):
         first, end = on.lookup.bounds(feed)
         if first > 0:
-            raise ReplayError(
-                f"source {on.work.inputs[index].name} no longer has its beginning (first kept offset is {first}): "
-                "an audit needs the whole log"
-            )
+            why = f"its beginning (first kept offset is {first}), and no end of an audit with --advance is kept here"
+            raise ReplayError(_gone(on, index, why))
         ranges.append(SourceRange(index, Offset(first), Offset(end), start))
     return ranges
+
+
+def _ranges_from(on: OpenReplayContext, start: Audited) -> list[SourceRange]:
+    """Every source from where an earlier audit ended to its present end. Raises ReplayError: that is deleted."""
+    ranges = []
+    for index, ((feed,), mark) in enumerate(zip(on.work.feeds, start.marks, strict=True)):
+        first, end = on.lookup.bounds(feed)
+        if first > mark.offset:
+            why = f"offset {mark.offset}, where the last audit with --advance ended (first kept offset is {first})"
+            raise ReplayError(_gone(on, index, why))
+        ranges.append(SourceRange(index, Offset(mark.offset), Offset(max(end, mark.offset)), mark.fold))
+    return ranges
+
+
+def _gone(on: OpenReplayContext, index: int, why: str) -> str:
+    return (
+        f"source {on.work.inputs[index].name} no longer has {why}: what {on.work.node} made of that cannot be "
+        'recomputed. retain="audited" deletes of a source only what audits have verified; `borealis verify` checks '
+        "without sources"
+    )
 
 
 def _reached(spec: AuditSpec, progress: Feed, lookup: Lookup) -> int:

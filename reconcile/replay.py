@@ -94,8 +94,17 @@ class Replay:
         """The first bucket that has not run."""
         return self._union.low
 
-    def run(self, end: int | None = None) -> Iterator[ReplayedBuckets]:
+    @property
+    def marks(self) -> tuple[Mark, ...]:
+        """Where a replay that starts at `frontier` reads each source from."""
+        return self._union.marks(self.frontier)
+
+    def run(self, end: int | None = None, stop: int | None = None) -> Iterator[ReplayedBuckets]:
         """Run up to bucket `end`; None: as far as the ranges close buckets.
+
+        Args:
+            stop: if it is passed, some buckets that are yielded together end at this one, so that `state` and `marks`
+                of it can be taken.
 
         Raises:
             OutOfTime: the deadline passed.
@@ -103,14 +112,16 @@ class Replay:
             LogError: the log cannot be read.
         """
         try:
-            yield from self._run(self._opened.buckets.last if end is None else end, end is None)
+            yield from self._run(self._opened.buckets.last if end is None else end, end is None, stop)
         finally:
             for reader in self._readers:
                 reader.close()
 
-    def _run(self, target: int, as_far_as_it_goes: bool) -> Iterator[ReplayedBuckets]:
+    def _run(self, target: int, as_far_as_it_goes: bool, stop: int | None) -> Iterator[ReplayedBuckets]:
         while self.frontier < target:
             ready = min(self._union.complete, target)
+            if stop is not None and self.frontier < stop:
+                ready = min(ready, stop)
             if ready > self.frontier:
                 yield self._step(ready)
                 continue

@@ -54,6 +54,7 @@ SLOW = (
     "tests/runtime/spark/test_warming.py",
     "tests/soak/test_soak.py",
     "tests/spark/test_kafka.py",
+    "tests/spark/test_redone_alike.py",
     "tests/testing/test_key_windows.py::test_a_world",
     "tests/testing/test_lookup.py::test_a_world",
     "tests/verify/test_command.py::test_a_running_app_is_clean",

@@ -195,15 +195,15 @@ def _check_waits(query: str, read: Mapping[str, IngressSpec], wait_us: int) -> N
     for name, ingress in read.items():
         if ingress.expect_us is not None and ingress.expect_us >= wait_us:
             raise QueryError(
-                f"query {query!r}: topic {name!r} has expect {format_duration(ingress.expect_us)}, but the query waits "
-                f"{wait} for an input: its results would never be in time. Choose an expect below {wait}, or raise the "
-                "query's delay_threshold"
+                f"query {query!r}: source {name!r} has expect {format_duration(ingress.expect_us)}, but the query "
+                f"waits {wait} for an input: its results would never be in time. Choose an expect below {wait}, or "
+                "raise the query's delay_threshold"
             )
     least, most = (pick(read, key=lambda name: read[name].lateness_us) for pick in (min, max))
     if read[most].lateness_us - read[least].lateness_us > wait_us:
         ours, theirs = (format_duration(read[name].lateness_us) for name in (most, least))
         raise QueryError(
-            f"query {query!r}: topic {most!r} has lateness {ours}, topic {least!r} {theirs}, and the query waits "
+            f"query {query!r}: source {most!r} has lateness {ours}, source {least!r} {theirs}, and the query waits "
             f"{wait} for an input: it would never wait for {most!r}. Bring the latenesses closer together, or raise "
             "the query's delay_threshold"
         )

@@ -19,6 +19,7 @@ from borealis_py.app.errors import LaunchError
 from borealis_py.app.liveness import alive, ensure_nobody
 from borealis_py.app.process_spec import ProcessSpec
 from borealis_py.app.replicas import ProcessName, ReplicaProcesses, process_names, process_of
+from borealis_py.app.sources.ended import ended_sources
 from borealis_py.app.state import AppState, NoSuchApp, StatusReader, put_settings, read_settings
 from borealis_py.app.timing import refuse_other
 from borealis_py.app.topics import create_topics, redo_topics_of, topics_of
@@ -33,6 +34,7 @@ from borealis_py.node.checkpoint_topic import KAFKA
 from borealis_py.node.code_storage import StoredCode
 from borealis_py.protocol.settings import Timing
 from borealis_py.query.differences import of_columns, of_functions, of_partitions
+from borealis_py.query.names import base_name
 from borealis_py.query.partitions import physical
 from borealis_py.query.spec import AppSpec
 from sunion.bucket import Buckets
@@ -246,6 +248,12 @@ def resized(before: AppState, after: AppState) -> dict[str, tuple[int, int]]:
     }
 
 
+def surplus(state: AppState, processes: ReplicaProcesses) -> list[ProcessName]:
+    """Processes that run and that the app does not have any more: its replicas became fewer."""
+    wanted = process_names(state.spec)
+    return [name for name in processes.running() if name not in wanted]
+
+
 def waits_changed(before: AppState, after: AppState) -> list[str]:
     """Sources whose foreign topic is waited for in another way than before. Running ingresses keep the old one, but for
     the silence that they expect, which is a setting."""
@@ -274,8 +282,12 @@ def wait_ready(
         LaunchError: a process ended (the message quotes the end of its log), or the time ran out.
     """
     missing = {(node, k) for node, k in state.replicas() if process_of(pids, node, k) in pids}
-    starting = {(source, k) for source, k in state.ingresses() if ProcessName(k, ingress=True) in pids}
-    over: set[tuple[str, int]] = set()  # their source has ended, and their process may have, too
+    ended = _ended_ingresses(log, state)
+    starting = {
+        (source, k) for source, k in state.ingresses() if ProcessName(k, ingress=True) in pids and source not in ended
+    }
+    # Their source has ended, and their process may have, too. One that goes on for another source says so only once.
+    over = {(source, k) for source, k in state.ingresses() if source in ended}
     reader = StatusReader(log, state.name, since_ms)
     deadline = time.monotonic() + timeout_s
     try:
@@ -316,6 +328,15 @@ def wait_ready(
             time.sleep(LOOK_S)
     finally:
         reader.close()
+
+
+def _ended_ingresses(log: Log, state: AppState) -> frozenset[str]:
+    """The sources whose ingresses have written END into each of their inputs. Raises LogUnreachable."""
+    if not state.spec.ingresses:
+        return frozenset()
+    ended = ended_sources(log, state)
+    going_on = {base_name(name) for name, over in ended.items() if not over}
+    return frozenset(state.spec.ingresses) - going_on
 
 
 def _refuse_ended(processes: ReplicaProcesses, pids: Pids, running: Collection[ProcessName]) -> None:
@@ -359,6 +380,6 @@ def _changed_settings(before: AppState | None, spec: AppSpec) -> dict[str, msgsp
                 values[f"expect/{name}"] = ExpectedSilence(before.app_uid, one.expect_us)
     streams = [] if before is None else [*spec.sources, *spec.all_nodes]
     for name in streams:
-        if before is not None and before.spec.retain_us(name) != spec.retain_us(name):
-            values[f"retain/{name}"] = RetainSetting(spec.retain_us(name))
+        if before is not None and before.spec.keeps(name) != spec.keeps(name):
+            values[f"retain/{name}"] = RetainSetting.of(spec.keeps(name))
     return values

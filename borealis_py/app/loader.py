@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import importlib.util
+import inspect
+import re
 import sys
 import traceback
 from pathlib import Path
 from types import ModuleType
 
 from borealis_py.query import App
-from borealis_py.query.errors import QueryError
+from borealis_py.query.errors import QueryError, did_you_mean
 from borealis_py.query.plan import Function, TableFile
 from borealis_py.query.spec import AppSpec
+from borealis_py.query.stream import Stream
+
+_CLASSES = {"App": App, "Stream": Stream}
+_KEYWORD = re.compile(r"^(App|Stream)\.(\w+)\(\) got an unexpected keyword argument '(\w+)'")
 
 
 class AppFileError(Exception):
@@ -98,4 +104,16 @@ def _explain(exc: BaseException, file: Path, shown: str) -> str:
     line = f", line {own[-1].lineno}" if own else ""
     said = str(exc) if isinstance(exc, QueryError) else f"{type(exc).__name__}: {exc}"
     quoted = f"\n    {own[-1].line}" if own and own[-1].line else ""
-    return f"{shown}{line}: {said}{quoted}"
+    return f"{shown}{line}: {said}{_nearest(exc)}{quoted}"
+
+
+def _nearest(exc: BaseException) -> str:
+    """What was meant by a misspelled method or argument of this package."""
+    if isinstance(exc, AttributeError) and isinstance(exc.obj, (App, Stream)):
+        known = [name for name in dir(exc.obj) if not name.startswith("_")]
+        return did_you_mean(exc.name or "", known) or f"; it has {', '.join(known)}"
+    match = _KEYWORD.search(str(exc)) if isinstance(exc, TypeError) else None
+    if match is None:
+        return ""
+    known = list(inspect.signature(getattr(_CLASSES[match[1]], match[2])).parameters)[1:]
+    return did_you_mean(match[3], known) or f"; it takes {', '.join(known)}"

@@ -35,7 +35,7 @@ from borealis_py.protocol.settings import DelayPolicy, Delays, SettingsError
 from borealis_py.protocol.trimming import ReplicaName
 from borealis_py.query import format_duration
 from borealis_py.query.errors import did_you_mean
-from borealis_py.query.retention import format_retain
+from borealis_py.query.retention import AUDITED, Keep, format_retain
 
 LOOK_S = 0.1
 REREAD_S = 1.0
@@ -294,14 +294,15 @@ def _says(status: Status) -> Delays | None:
     return Delays(status.threshold_us, *both)
 
 
-def set_retain(log: Log, state: AppState, name: str, lag_us: int | None) -> None:
+def set_retain(log: Log, state: AppState, name: str, kept: Keep) -> None:
     """Write how much of a source's or node's stream is kept; replicas obey as they read it.
 
     Args:
-        lag_us: microseconds of stime behind the stable frontier; None: all.
+        kept: "audited" is for sources only.
 
     Raises:
-        NoSuchApp: the app has no such stream. SettingsError: shorter than the query's delay threshold.
+        NoSuchApp: the app has no such stream. SettingsError: shorter than the query's delay threshold, or not for a
+            stream of replicas.
         LogError: it could not be written.
     """
     known = (*state.spec.sources, *state.spec.all_nodes)
@@ -309,12 +310,14 @@ def set_retain(log: Log, state: AppState, name: str, lag_us: int | None) -> None
         hint = did_you_mean(name, known) or ";"
         raise NoSuchApp(f"app {state.name!r} has no source, node or query {name!r}{hint} it has {', '.join(known)}")
     least_us = state.threshold_us(name) if name in state.spec.queries else 0
-    if lag_us is not None and 0 < lag_us < least_us:
+    if kept == AUDITED and name not in state.spec.sources:
+        raise SettingsError(f"{name}: audited is for sources, since audits read nothing else")
+    if isinstance(kept, int) and 0 < kept < least_us:
         raise SettingsError(
-            f"{name}: {format_retain(lag_us)} is shorter than its delay threshold, {format_duration(least_us)}: live "
+            f"{name}: {format_retain(kept)} is shorter than its delay threshold, {format_duration(least_us)}: live "
             'readers wait that long. Choose a longer one, or "needed"'
         )
-    put_settings(log, state.name, {f"retain/{name}": RetainSetting(lag_us)})
+    put_settings(log, state.name, {f"retain/{name}": RetainSetting.of(kept)})
 
 
 def give_up_replica(log: Log, state: AppState, replica: str) -> None:

@@ -33,6 +33,7 @@ from borealis_py.query.errors import QueryError, did_you_mean
 from borealis_py.query.ingress_spec import INGRESSES
 from borealis_py.query.names import base_name
 from borealis_py.query.partitions import physical
+from borealis_py.query.retention import Keep
 from borealis_py.query.spec import AppSpec
 
 T = TypeVar("T")
@@ -54,8 +55,7 @@ class AppState:
     `thresholds` (microseconds) and `policies` are those set since by query; one without an entry has those of `spec`.
     `failed_until`: by source, the wall time in microseconds until which replicas do not read it (`borealis fail
     source`). `diverged`: by query or node, why nothing of it is published (R15). `set_of_sources`: of sources that
-    ingresses write, and of which something was set. `retained`: by source, node or
-    query, the microseconds of stime that are kept; null: all.
+    ingresses write, and of which something was set. `retained`: by source, node or query, what was set to be kept.
     """
 
     name: str
@@ -66,7 +66,7 @@ class AppState:
     failed_until: Mapping[str, int] = field(default_factory=dict)
     diverged: Mapping[str, str] = field(default_factory=dict)
     set_of_sources: Mapping[str, SourceSettings] = field(default_factory=dict)
-    retained: Mapping[str, int | None] = field(default_factory=dict)
+    retained: Mapping[str, Keep] = field(default_factory=dict)
 
     @cached_property
     def runs(self) -> AppSpec:
@@ -116,9 +116,9 @@ class AppState:
         }
         return self.spec.model_copy(update={"queries": queries, "ingresses": ingresses})
 
-    def retain_us(self, name: str) -> int | None:
-        """How much of a source's or node's stream is kept: the setting, else what the app's file says. None: all."""
-        return self.retained[name] if name in self.retained else self.spec.retain_us(name)
+    def keeps(self, name: str) -> Keep:
+        """How much of a source's or node's stream is kept: the setting, else what the app's file says."""
+        return self.retained[name] if name in self.retained else self.spec.keeps(name)
 
     def schema(self, source: str) -> dict[str, str]:
         """The columns of a source, or of one of its partitions. Raises NoSuchApp with the closest names."""
@@ -177,7 +177,7 @@ def find_app(log: Log, name: str | None = None) -> str:
     if not names:
         raise NoSuchApp("no app on this broker. `borealis up app.py` starts one")
     if len(names) > 1:
-        raise NoSuchApp(f"several apps on this broker: {', '.join(names)}. Choose one with --app")
+        raise NoSuchApp(f"several apps on this broker: {', '.join(names)}. Choose one with --app (app= in Python)")
     return names[0]
 
 
@@ -230,7 +230,7 @@ def read_settings(log: Log, name: str) -> AppState | None:
             if (found := _of_source(values, source, one.expect_us, description.app_uid))
             != SourceSettings(one.expect_us)
         },
-        {stream: setting.lag_us for stream, setting in _of_kind(values, "retain", RetainSetting)},
+        {stream: setting.kept for stream, setting in _of_kind(values, "retain", RetainSetting)},
     )
 
 

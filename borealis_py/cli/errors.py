@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from pathlib import Path
+
 
 def is_expected(exc: Exception) -> bool:
     """Whether the message says what happened and what to do: no traceback helps."""
@@ -37,8 +40,8 @@ def is_expected(exc: Exception) -> bool:
     return isinstance(exc, (*ours, SettingsError, SparkUnavailable, msgspec.DecodeError, OSError))
 
 
-def hint_of(exc: Exception, checking: bool = False) -> str | None:
-    """A hint, if the message has none. `checking`: the command was `check`."""
+def hint_of(exc: Exception, arguments: Sequence[str] = ()) -> str | None:
+    """A hint, if the message has none. `arguments`: of the command, its name first."""
     from borealis_py.app.loader import AppFileError
     from borealis_py.client.ingest import IngestError
     from borealis_py.protocol.settings import SettingsError
@@ -46,8 +49,9 @@ def hint_of(exc: Exception, checking: bool = False) -> str | None:
     if isinstance(exc, SettingsError):
         return "raise delay_threshold in the app's file, or lower `timing:` in borealis.yaml"
     # not for a QueryError: it may be about a command's argument instead of a file
-    if isinstance(exc, AppFileError) and not checking:
-        return "`borealis check app.py` tells whether a file is right, without a broker"
+    file = next((a for a in arguments if a.endswith(".py") and Path(a).is_file()), None)
+    if isinstance(exc, AppFileError) and file is not None and "check" not in arguments:
+        return f"`borealis check {file}` tells whether a file is right, without a broker"
     if isinstance(exc, IngestError):
         return "`borealis publish --help` has the formats"
     return None

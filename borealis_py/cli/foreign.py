@@ -69,16 +69,20 @@ def first_foreign_us(spec: AppSpec, context: Context, timing: Timing) -> int | N
     )
 
 
-def check_registries(spec: AppSpec, config: Config) -> None:
-    """Check that the registries of the app's topics are configured. Asks them nothing.
+def check_clusters(spec: AppSpec, config: Config) -> None:
+    """Check that the clusters of the app's topics, and their registries, are configured. Asks them nothing.
 
     Raises:
         ConfigError: one is not. RegistryUnusable: no client can be made.
     """
-    from borealis_py.config.kafka import registry_of
+    if not spec.ingresses:
+        return
+    from borealis_py.config.kafka import cluster_of, log_of, registry_of
     from borealis_py.kafka.schema_registry import ConfluentRegistry
 
+    own = log_of(config)
     for ingress in spec.ingresses.values():
+        cluster_of(config, own, ingress.cluster)
         if ingress.needs_registry:
             ConfluentRegistry(registry_of(config, ingress.cluster)).close()
 

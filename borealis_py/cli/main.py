@@ -113,17 +113,13 @@ def main(argv: Sequence[str] | None = None) -> int:
         if debug:
             traceback.print_exc()
         elif is_expected(exc):
-            show_error(str(exc), hint_of(exc, checking=_command(arguments) == "check"))
+            show_error(str(exc), hint_of(exc, arguments))
         else:
             show_error(
                 f"{type(exc).__name__}: {exc}", "unexpected error: the same command with --debug prints a traceback"
             )
         return 1
     return 0
-
-
-def _command(arguments: Sequence[str]) -> str:
-    return next((a for a in arguments if not a.startswith("-")), "")
 
 
 if __name__ == "__main__":

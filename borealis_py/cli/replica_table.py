@@ -180,15 +180,18 @@ def parts_table(parts: Sequence[Footprint]) -> Table:
     return make_table("on this machine", ["process", "what", "pid>", "memory>", "threads>"], [*rows, total])
 
 
-def fate_lines(fates: Mapping[ProcessName, Fate], now_us: int) -> list[str]:
-    """How processes on this machine ended, and what becomes of them. `now_us`: wall time."""
-    return [f"{name} {_fate(fate, now_us)}" for name, fate in fates.items()]
+def fate_lines(fates: Mapping[ProcessName, Fate], now_us: int, supervised: bool) -> list[str]:
+    """How processes on this machine ended, and what becomes of them. `now_us`: wall time. `supervised`: the supervisor
+    that would start them again runs."""
+    return [f"{name} {_fate(fate, now_us, supervised)}" for name, fate in fates.items()]
 
 
-def _fate(fate: Fate, now_us: int) -> str:
+def _fate(fate: Fate, now_us: int, supervised: bool) -> str:
     ended = f"ended {duration((now_us - fate.at_wall_us) / 1e6)} ago ({fate.how})"
     if fate.final:
         return f"{ended} and is not started again"
+    if fate.next_wall_us is not None and not supervised:
+        return f"{ended}, and the supervisor that would start it again is gone, too: run `borealis up`"
     if fate.next_wall_us is not None:
         return f"{ended} and is started again in {duration(max(fate.next_wall_us - now_us, 0) / 1e6)}"
     times = "once" if fate.restarts == 1 else f"{fate.restarts} times"

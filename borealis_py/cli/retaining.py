@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -10,11 +10,19 @@ from borealis_py.cli.console import fail, print_json, say
 from borealis_py.cli.context import open_context
 from borealis_py.cli.options import AppName, Bootstrap, Json
 
+if TYPE_CHECKING:
+    from borealis_py.app.state import AppState
+    from borealis_py.log.base import Log
+
 Stream = Annotated[
     str | None, typer.Argument(help="A source, node or query of the app.", show_default="all of them are shown")
 ]
 Kept = Annotated[
-    str | None, typer.Argument(help="needed, all, or time behind the last stable result: 24h.", show_default="show it")
+    str | None,
+    typer.Argument(
+        help="needed, all, or time behind the last stable result: 24h; of a source also audited.",
+        show_default="show it",
+    ),
 ]
 Forget = Annotated[
     str | None,
@@ -35,11 +43,12 @@ def retain(
     Of a source: its rows. Of a node or query: the streams of its replicas, which live readers read. Corrected streams
     and dead letters are always kept. Replicas delete the rest within seconds, as far as no replica, publisher or
     take-over may still need it; `status` says for whom that waits. What is deleted is gone for good: a source without
-    its beginning cannot be audited.
+    its beginning cannot be audited, unless it is kept as audited: then only what `borealis audit QUERY --advance` has
+    verified, for all queries that its rows come to, is deleted.
     """
     from borealis_py.app.settings import give_up_replica, set_retain
     from borealis_py.protocol.settings import SettingsError
-    from borealis_py.query.retention import format_retain, parse_retain
+    from borealis_py.query.retention import format_retain, parse_retain, parse_source_retain
 
     context = open_context(bootstrap)
     state = context.app(app)
@@ -47,8 +56,10 @@ def retain(
         if forget is not None:
             give_up_replica(context.log, state, forget)
         if name is not None and kept is not None:
-            set_retain(context.log, state, name, parse_retain(kept, name))
+            parse = parse_source_retain if name in state.spec.sources else parse_retain
+            set_retain(context.log, state, name, parse(kept, name))
             state = context.app(app)
+            fit_segments(context.log, state)
     except SettingsError as exc:
         fail(str(exc))
         raise typer.Exit(1) from exc
@@ -56,7 +67,7 @@ def retain(
     if name is not None and name not in known:
         fail(f"app {state.name!r} has no source, node or query {name!r}; it has {', '.join(known)}")
         raise typer.Exit(1)
-    shown = {of: format_retain(state.retain_us(of)) for of in (known if name is None else [name])}
+    shown = {of: format_retain(state.keeps(of)) for of in (known if name is None else [name])}
     if json:
         print_json({"app": state.name, "retain": shown, "forgotten": forget})
         return
@@ -65,3 +76,16 @@ def retain(
     if forget is None or name is not None:
         for of, what in shown.items():
             say(f"{of}: {what}")
+
+
+def fit_segments(log: Log, state: AppState) -> None:
+    """Let topics that are trimmed have segments that can be freed; warn of those that the brokers leave as they are."""
+    from borealis_py.app import topics
+
+    refused = topics.fit_segments(log, state)
+    if refused:
+        why = "; ".join(dict.fromkeys(refused.values()))
+        say(
+            f"{', '.join(refused)}: segment.bytes stays as it is, so what is trimmed there leaves the disk late: {why}",
+            "yellow",
+        )

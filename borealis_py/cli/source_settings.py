@@ -157,7 +157,8 @@ def expect(
             timeout_us / 1e6,
         )
     means = "means that nothing happened" if expect_us is None else f"of {format_duration(expect_us)} means missing"
-    _tell(state.name, found, f"silence {means}{'' if found.written else ' already'}", timeout, json)
+    done = f"silence {means}{'' if found.written else ' already'}"
+    _tell(state.name, found, "has ended: nothing is expected of it any more" if found.ended else done, timeout, json)
 
 
 def _tell(app: str, found: SourceChanged, done: str, timeout: str, json: bool) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import csv
 import re
+from codecs import BOM_UTF8
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -44,7 +45,7 @@ class Tape:
         self._at += 1
         self.line += 1
         if self.line == 1:
-            raw = raw.removeprefix(b"\xef\xbb\xbf")
+            raw = raw.removeprefix(BOM_UTF8)
         self._present.append(raw)
         return raw.decode()
 

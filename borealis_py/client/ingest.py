@@ -12,7 +12,8 @@ import difflib
 import gzip
 import io
 import sys
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from codecs import BOM_UTF8
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import MappingProxyType
@@ -33,6 +34,7 @@ BLOCK_BYTES = 16_384
 """Bytes read from a file at a time. With four times as much, CSV takes twice as long, because the garbage collector
 visits all live objects.
 """
+_OTHER_DELIMITERS = {";": "semicolons", "\t": "tabs", "|": "vertical bars"}
 _BAD_JSON = (msgspec.DecodeError, UnicodeDecodeError, ValueError, RecursionError)
 
 
@@ -79,7 +81,7 @@ def read_csv(lines: Iterable[bytes], schema: Mapping[str, str], stime_column: st
     """Rows of CSV (UTF-8, comma, header line). Reads the header at once.
 
     Raises:
-        IngestError: no header, or a column of the schema or the stime column is not in it.
+        IngestError: no header, or a column of the schema or the stime column is not in it, or is in it twice.
     """
     tape = Tape(_blocks(lines))
     csv.field_size_limit(max(csv.field_size_limit(), ROW_BYTES_MAX))
@@ -89,7 +91,8 @@ def read_csv(lines: Iterable[bytes], schema: Mapping[str, str], stime_column: st
     except (csv.Error, UnicodeDecodeError) as exc:
         raise IngestError(f"the first line is not a CSV header: {exc}") from exc
     if not header:
-        raise IngestError("the input is empty; CSV starts with a header line that names the columns")
+        what = "the input is empty" if header is None else "the first line is blank"
+        raise IngestError(f"{what}; CSV starts with a header line that names the columns")
     for column in [*schema, *([stime_column] if stime_column else [])]:
         _require(column, header)
     tape.drain()
@@ -101,7 +104,7 @@ def read_jsonl(
 ) -> Items:
     """Rows of JSON lines: one object per line; blank lines are skipped. Decimals of the schema may be numbers."""
     decode = object_decoder(schema, () if stime_column is None else (stime_column,))
-    return Items(_jsonl_parts(_blocks(lines), decode, stime_column))
+    return Items(_jsonl_parts(_without_mark(_blocks(lines)), decode, stime_column))
 
 
 def _jsonl_parts(
@@ -156,11 +159,23 @@ def _blocks(lines: Iterable[bytes]) -> Iterator[list[bytes]]:
         yield [b"".join(begun)]
 
 
-def _require(column: str, header: Collection[str]) -> None:
+def _without_mark(blocks: Iterable[list[bytes]]) -> Iterator[list[bytes]]:
+    """The same without a byte order mark, with which programs on Windows begin a file of UTF-8."""
+    for i, block in enumerate(blocks):
+        if i == 0:
+            block[0] = block[0].removeprefix(BOM_UTF8)
+        yield block
+
+
+def _require(column: str, header: Sequence[str]) -> None:
     if column not in header:
         close = difflib.get_close_matches(column, header, n=1)
         hint = f" Did you mean {close[0]!r}?" if close else ""
+        if len(header) == 1 and (other := next((one for one in _OTHER_DELIMITERS if one in header[0]), None)):
+            hint = f" It is separated by {_OTHER_DELIMITERS[other]}: write commas"
         raise IngestError(f"the CSV header has no column {column!r}; it has {', '.join(header)}.{hint}")
+    if header.count(column) > 1:
+        raise IngestError(f"the CSV header has {header.count(column)} columns {column!r}: which one is meant?")
 
 
 def _format_of(path: str) -> str:

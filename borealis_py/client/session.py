@@ -59,6 +59,7 @@ class PublisherSession:
         self.closed = False
         self._target, self._ahead_us, self._uid = target, target.ahead_max_us, uid
         self._buckets, self._schema = target.buckets, RowSchema(schema, target.row_max_bytes)
+        self._origin_us = target.buckets.start(target.origin)
         self._clocked, self._by_data = boundaries is Boundaries.CLOCK, boundaries is Boundaries.DATA
         self._stamps = lateness_us is None and self._clocked
         self._lateness_us = lateness_us or 0
@@ -66,9 +67,8 @@ class PublisherSession:
         self._claim = self.source.claim
         self._writer: SourceWriter | None = None
         self._hold: int | None = 0 if boundaries is Boundaries.PACED else None
-        self._now_us = 0
-        self._tick_us = 0
-        """Time from which on the clock may move the boundary."""
+        self._now_us = self._tick_us = 0
+        """`_tick_us`: time from which on the clock may move the boundary."""
         self._largest = -FOREVER
         self._moves_us = -FOREVER
         """With DATA: a row of this time moves the boundary."""
@@ -124,7 +124,7 @@ class PublisherSession:
         if self._claim.ready and self._writer is None:
             fold, of = self._claim.fold, (self._target.feed, self._target.app_uid)
             self._writer = SourceWriter(*of, self._claim.epoch, self._uid, self._buckets, fold.boundary, fold.last_seq)
-            if fold.boundary > self._buckets.start(self._target.origin):  # else nothing was sent before
+            if fold.boundary > self._origin_us:  # else nothing was sent before
                 self._largest = fold.boundary + self._lateness_us
         if self._writer is not None and not self.closed:
             self._writer.read_to = self._claim.read_to
@@ -183,17 +183,17 @@ class PublisherSession:
             self._now_us = now_us
         else:
             now_us = self._begin_at(writer, now_us)
-        late_us, low = 0, writer.boundary
-        if type(stime) is int:
+        late_us, low, early = 0, writer.boundary, type(stime) is int and stime < self._origin_us
+        if type(stime) is int and not early:
             late_us = (self._largest if self._by_data else now_us if self._hold is None else self._due(now_us)) - stime
             self.counts.lateness.add(late_us)
         elif stime is None and self._clocked:
             stime = now_us if now_us > low else low
         base = now_us if self._by_data else low + self._lateness_us
         if type(stime) is not int or not low <= stime < base + self._ahead_us:
-            reason = unfit(stime, low, base, self._ahead_us)
+            reason = unfit(stime, low, base, self._ahead_us, early)
             late = reason.startswith("late")
-            self.counts.late += late
+            self.counts.late, self.counts.early = self.counts.late + late, self.counts.early + early
             self._refuse(writer, raw_json(row), reason, seq, max(0, late_us) if late else 0, raw_us)
             return False
         try:

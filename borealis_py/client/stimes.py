@@ -32,15 +32,17 @@ class Boundaries(Enum):
 
 @dataclass(slots=True)
 class PublishCounts:
-    """Rows so far. `skipped`: already in the log (a resume that starts at the beginning of its input). `late`: rejected
-    because they arrived too late. `lateness`: of all rows sent with their own times. `refused`: sequence number and
-    reason of the first few rejected.
+    """Rows so far. `sent`: taken by the publisher. `rejected`: dead letters instead. `skipped`: already in the log (a
+    resume that starts at the beginning of its input). `late`: rejected because they arrived too late. `early`: those of
+    them that lie before the app's origin: no lateness would have helped. `lateness`: of all other rows with their own
+    times. `refused`: sequence number and reason of the first few rejected.
     """
 
     sent: int = 0
     rejected: int = 0
     skipped: int = 0
     late: int = 0
+    early: int = 0
     lateness: Lateness = field(default_factory=Lateness)
     refused: list[tuple[int, str]] = field(default_factory=list)
 
@@ -96,19 +98,33 @@ def unsaid(target: Target) -> str:
     )
 
 
-def unfit(stime: object, low: int, base: int, ahead_us: int) -> str:
+def unfit(stime: object, low: int, base: int, ahead_us: int, early: bool = False) -> str:
     """Why a row of this time cannot be sent.
 
     Args:
-        low: the boundary. base: an stime `ahead_us` or more beyond it is in the future.
+        low: the boundary. base: an stime `ahead_us` or more beyond it is in the future. early: it lies before the app's
+            origin.
     """
     if stime is None:
         return "stime missing"
     if type(stime) is not int:
         return f"stime {stime!r} is not a whole number of microseconds"
+    if early:
+        return f"late: stime {stime} is before the app's origin"
     if stime < low:
         return f"late: stime {stime} is before the boundary {low}"
     return f"future: stime {stime} is more than {ahead_us} us ahead of {base}"
+
+
+_UNITS = {"seconds": 1, "milliseconds": 1_000, "nanoseconds": 1_000_000_000}
+_PLAUSIBLE_S = range(946_684_800, 4_102_444_800)
+"""The years 2000 to 2099."""
+
+
+def other_unit(stime: int) -> str | None:
+    """Which unit the number of a time seems to be in, where it is meant to be microseconds; None: microseconds, or it
+    cannot be told. Seconds of our days, taken as microseconds, are times of 1970."""
+    return next((unit for unit, in_a_second in _UNITS.items() if stime // in_a_second in _PLAUSIBLE_S), None)
 
 
 def leading(stimes: Sequence[int], low: int, high: int) -> Sequence[int]:

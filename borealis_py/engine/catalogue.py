@@ -84,6 +84,10 @@ class Catalogue:
         return sorted((self.scalars | self.aggregates) - OPERATORS)
 
     def _instead(self, name: str) -> str:
+        if (
+            ";" in self.refused[name]
+        ):  # it says what to use; functions spelled alike, row() for now(), do something else
+            return ""
         close = difflib.get_close_matches(name, self._words, n=_NEAREST)
         return f"; allowed are {', '.join(close)}" if close else ""
 

@@ -23,6 +23,7 @@ from borealis_py.engine.rows import Parsed, row_sizes, segment_schema
 from borealis_py.protocol.settings import ROW_MAX_BYTES
 from borealis_py.query.names import STIME
 from borealis_py.types.arrow import misfits, said, shown
+from borealis_py.types.ill_formed import ill_formed
 from borealis_py.types.spelling import parse_type
 from borealis_py.types.values import WIRE, Misfit, nesting, ruled
 
@@ -44,7 +45,7 @@ class ArrowSourceCodec:
 
     JSON: an array of objects with every column of the schema. Values may be null; fields may not be missing; extra
     fields are ignored; 1.5 or "1" is not an int64, 1 is a valid double; decimals, times, binary and json are in their
-    normal form (`types.values`). Arrow: an IPC stream with one batch of exactly these columns.
+    normal form (`types.values`). Arrow: an IPC stream with one batch of exactly these columns; text in UTF-8.
 
     Args:
         row_max_bytes: limit of a row's size: of its JSON object, or in Arrow as `engine.rows.row_sizes` counts. Larger
@@ -150,13 +151,18 @@ class ArrowSourceCodec:
                 return _nothing(payload, f"{size} bytes decompressed, {self._batch_max(count)} may be")
             with pa.ipc.open_stream(pa.py_buffer(payload)) as reader:
                 batch = reader.read_next_batch()
-            batch.validate(full=True)  # invalid offsets must not reach the engine
+            unfit = ill_formed(batch)  # invalid offsets must not reach the engine
         except Unclaimed as exc:
             return _nothing(payload, str(exc))
         except (pa.ArrowException, OSError, EOFError, StopIteration) as exc:
             return _nothing(payload, f"not an Arrow IPC stream: {exc}")
         whole = pa.RecordBatch.from_arrays([*batch.columns, _stime_array(stimes)], schema=self.schema)
-        return self._fitting(whole)
+        if not unfit:
+            return self._fitting(whole)
+        places = [at for at in range(len(stimes)) if at not in unfit]
+        rows, bad = self._fitting(whole.take(pa.array(places, pa.int64())))
+        bad = [(places[at], why, raw) for at, why, raw in bad] + [(at, why, b"") for at, why in unfit.items()]
+        return (rows if places else None), sorted(bad)
 
     def _fitting(self, rows: pa.RecordBatch) -> tuple[pa.RecordBatch | None, list[Bad]]:
         """The rows that are small enough and whose values are ones of their types."""

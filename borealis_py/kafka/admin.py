@@ -1,4 +1,4 @@
-"""Topic administration: list, create, delete. Blocking; for start-up and commands."""
+"""Topic administration: list, create, delete, configure. Blocking; for start-up and commands."""
 
 from __future__ import annotations
 
@@ -7,16 +7,27 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 from confluent_kafka import KafkaError, KafkaException, Producer
-from confluent_kafka.admin import AdminClient, ClusterMetadata, NewTopic, TopicMetadata  # type: ignore[attr-defined]
+from confluent_kafka.admin import (  # type: ignore[attr-defined]
+    AdminClient,
+    AlterConfigOpType,
+    ClusterMetadata,
+    ConfigEntry,
+    ConfigResource,
+    NewTopic,
+    ResourceType,
+    TopicMetadata,
+)
 
 from borealis_py.kafka.client import base_config, error_of, producer_config, translated, translating
 from borealis_py.log.base import LogError, TopicSpec
+from borealis_py.log.topics import SEGMENT_BYTES
 
 ANSWER_S = 5.0
 SETTLE_S = 15.0
 """How long the cluster may take until every client sees a new topic, or no longer sees a deleted one."""
 FENCE_S = 15.0
 FENCES_AT_ONCE = 8
+_NOT_ALLOWED = frozenset({KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError.CLUSTER_AUTHORIZATION_FAILED})
 
 
 class KafkaAdmin:
@@ -89,6 +100,38 @@ class KafkaAdmin:
         for name, answer in answers.items():
             self._finish(f"delete topic {name}", answer.result, KafkaError.UNKNOWN_TOPIC_OR_PART)
         self._settle(lambda m: not set(gone) & set(m.topics), f"topics are not deleted yet: {', '.join(gone)}")
+
+    def limit_segments(self, most_bytes: Mapping[str, int]) -> Mapping[str, str]:
+        """See `log.base.Admin.limit_segments`."""
+        there = self._metadata().topics
+        asked = [ConfigResource(ResourceType.TOPIC, name) for name in most_bytes if name in there]
+        refused, larger = dict[str, str](), list[ConfigResource]()
+        if not asked:
+            return refused
+        for topic, answer in self._client.describe_configs(asked, request_timeout=2 * ANSWER_S).items():
+            try:
+                found = int(answer.result()[SEGMENT_BYTES].value)
+            except KafkaException as exc:
+                refused[topic.name] = self._refusal(exc, topic.name, "DESCRIBE_CONFIGS")
+                continue
+            if found > most_bytes[topic.name]:
+                entry = ConfigEntry(
+                    SEGMENT_BYTES, str(most_bytes[topic.name]), incremental_operation=AlterConfigOpType.SET
+                )
+                larger.append(ConfigResource(ResourceType.TOPIC, topic.name, incremental_configs=[entry]))
+        if larger:
+            for topic, answer in self._client.incremental_alter_configs(larger, request_timeout=2 * ANSWER_S).items():
+                try:
+                    answer.result()
+                except KafkaException as exc:
+                    refused[topic.name] = self._refusal(exc, topic.name, "ALTER_CONFIGS")
+        return refused
+
+    def _refusal(self, exc: KafkaException, topic: str, operation: str) -> str:
+        error = error_of(exc)
+        if error.code() in _NOT_ALLOWED:
+            return f"the brokers do not allow it: the ACLs lack {operation} on topic {topic}"
+        return str(translated(self._bootstrap, f"set {SEGMENT_BYTES} of topic {topic}", error))
 
     def fence(self, transactional_ids: Sequence[str]) -> None:
         """Fence every writer of these ids: open transactions are aborted, and these writers can commit nothing more.

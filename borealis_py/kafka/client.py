@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import logging
+import socket
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 import structlog
@@ -17,6 +18,8 @@ from borealis_py.log.topics import RECORD_BYTES_MAX
 log = logging.getLogger("borealis_py.kafka")
 events = structlog.get_logger("borealis.kafka")
 
+PORT = 9092
+"""Of an address that names none, as librdkafka takes it."""
 UNREACHABLE = frozenset(
     {
         KafkaError._ALL_BROKERS_DOWN,
@@ -147,6 +150,18 @@ def translating(bootstrap: str, doing: str) -> Iterator[None]:
         yield
     except KafkaException as exc:
         raise translated(bootstrap, doing, error_of(exc)) from exc
+
+
+def listens(bootstrap: str, timeout_s: float = 1.0) -> bool:
+    """Whether anything takes connections at one of these addresses. Where nothing does this tells it at once, a client
+    only after its time-out."""
+    for text in bootstrap.split(","):
+        host, colon, port = text.strip().rpartition("://")[2].rpartition(":")
+        if not colon or not port.isdigit():
+            host, port = host + colon + port, str(PORT)
+        with suppress(OSError, OverflowError), socket.create_connection((host.strip("[]"), int(port)), timeout_s):
+            return True
+    return False
 
 
 def ask_cluster_id(bootstrap: str, timeout_s: float) -> str | None:

@@ -1,11 +1,12 @@
-"""Records of `<app>.acks`: what each replica may still read (R16). JSON, so that any Kafka tool can display them.
+"""Records of `<app>.acks`: what each replica, and each query's next audit, may still read (R16). JSON, so that any
+Kafka tool can display them.
 
-The topic is compacted: the last record under a replica's key counts."""
+The topic is compacted: the last record under a key counts."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 import msgspec
 import structlog
@@ -20,6 +21,8 @@ from sunion.units import Bucket, Offset
 log = structlog.get_logger("borealis.acks")
 
 VERSION = 1
+AUDIT = "audit"
+"""The last part of an audit's key, in the place of a replica's number."""
 _INDEX = re.compile("0|[1-9][0-9]{0,8}")
 
 
@@ -51,6 +54,17 @@ class Forgotten(msgspec.Struct, frozen=True):
     version: int = VERSION
 
 
+class AuditEnd(msgspec.Struct, frozen=True):
+    """Under the key `<query>/audit`: an audit with `--advance` has verified everything below `bucket`, in the life
+    `app_uid`, and the next one reads each source from these `offsets` on, by name as it runs. `version`: of this
+    record."""
+
+    app_uid: str
+    bucket: Number
+    offsets: dict[str, Number]
+    version: int = VERSION
+
+
 Word = Need | Forgotten | str
 """What a record says of a replica: what it needs, that it was given up, or in words why it is in doubt."""
 
@@ -73,10 +87,36 @@ def forget_record(app: str, app_uid: str, name: ReplicaName) -> NewRecord:
     return NewRecord(Feed(topics.acks(app)), encode(Forgotten(app_uid)), beat_key(name.node, name.index))
 
 
+def audit_record(app: str, app_uid: str, query: str, bucket: Bucket, offsets: Mapping[str, Offset]) -> NewRecord:
+    """The record by which an audit says what the next one reads."""
+    said = AuditEnd(app_uid, bucket, dict(offsets))
+    return NewRecord(Feed(topics.acks(app)), encode(said), f"{query}/{AUDIT}".encode())
+
+
+def read_audit(record: Record, life: Life) -> tuple[str, Mapping[str, Offset] | None] | None:
+    """The query that a record says this of, and the first offset in each source that its next audit reads; None instead
+    of them: the record cannot be used. None: it is no audit's, or of another life."""
+    query, _, what = (record.key or b"").decode(errors="replace").rpartition("/")
+    if not query or what != AUDIT:
+        return None
+    try:
+        said = decode(record.value or b"", AuditEnd)
+    except msgspec.MsgspecError as exc:
+        log.warning("end of an audit is garbage", topic=record.feed.topic, offset=record.offset, why=str(exc))
+        return query, None
+    if not life.owns(record, said.app_uid):
+        return None
+    if said.version != VERSION:
+        return query, None
+    return query, {source: Offset(at) for source, at in said.offsets.items()}
+
+
 def read_ack(record: Record, life: Life) -> tuple[ReplicaName, Word] | None:
     """The replica of a record, and what it says of it. None: the record has no effect, since it belongs to another life
     or to no replica."""
     node, _, index = (record.key or b"").decode(errors="replace").rpartition("/")
+    if node and index == AUDIT:
+        return None
     if not node or not _INDEX.fullmatch(index):
         log.warning("acknowledgement ignored", topic=record.feed.topic, offset=record.offset, why="no replica's key")
         return None

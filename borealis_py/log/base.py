@@ -290,6 +290,17 @@ class Admin(Protocol):
 
     def delete(self, names: Sequence[str]) -> None: ...
 
+    def limit_segments(self, most_bytes: Mapping[str, int]) -> Mapping[str, str]:
+        """Let no segment of these topics grow larger than this, by topic, from the next one on. Topics whose segments
+        are that small already stay as they are, and so does what is not there.
+
+        Returns:
+            The topics whose segments may still grow larger, and why, in words: the log refuses it, or did not answer.
+
+        Raises:
+            LogUnreachable: no broker answers.
+        """
+
     def fence(self, transactional_ids: Sequence[str]) -> None:
         """Fence every writer of these ids: open transactions are aborted, and these writers can commit nothing more."""
 

@@ -11,6 +11,7 @@ import msgspec
 
 from borealis_py.protocol.incarnation import Disagreement, Heartbeat
 from borealis_py.protocol.settings import Timing
+from borealis_py.query.retention import AUDITED, Keep
 from sunion.digests import DIGEST_CHARS, TOLD_MAX
 
 T = TypeVar("T")
@@ -65,9 +66,19 @@ class ExpectedSilence(msgspec.Struct, frozen=True):
 
 class RetainSetting(msgspec.Struct, frozen=True):
     """Settings key `retain/<source or node>`: how much of it is kept beyond what is needed (R16). `lag_us`:
-    microseconds of stime behind the stable frontier; 0: nothing; null: all."""
+    microseconds of stime behind the stable frontier; 0: nothing; null: all. `audited`: of a source, what audits have
+    not verified, and nothing else; `lag_us` is null then, so that a reader of an earlier version keeps all."""
 
     lag_us: Number | None
+    audited: bool = False
+
+    @classmethod
+    def of(cls, kept: Keep) -> RetainSetting:
+        return cls(None, audited=True) if kept == AUDITED else cls(kept)
+
+    @property
+    def kept(self) -> Keep:
+        return AUDITED if self.audited else self.lag_us
 
 
 class DisagreementSetting(msgspec.Struct, frozen=True):

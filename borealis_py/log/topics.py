@@ -24,7 +24,8 @@ EVENT_TIME = (
     ("max.message.bytes", str(RECORD_BYTES_MAX)),
 )
 COMPACTED = (("cleanup.policy", "compact"), ("segment.ms", "600000"), ("min.compaction.lag.ms", "600000"))
-SOURCE_SEGMENT, STREAM_SEGMENT = (("segment.bytes", "67108864"),), (("segment.bytes", "16777216"),)
+SEGMENT_BYTES = "segment.bytes"
+SOURCE_SEGMENT, STREAM_SEGMENT = ((SEGMENT_BYTES, "67108864"),), ((SEGMENT_BYTES, "16777216"),)
 """Of topics that are trimmed: only whole segments are freed, and these roll by size."""
 KEPT_FILES = (
     ("cleanup.policy", "compact"),
@@ -72,13 +73,13 @@ def own_feeds(app: str, name: str, index: int, partitions: int) -> tuple[Feed, .
 
 
 def kept_files(app: str, directory: str) -> str:
-    """The topic of a directory of checkpoints, `<node>.r<k>`."""
+    """The topic of a directory of checkpoints, `<node>.r<k>`, or of ends of audits, `<query>.audit`."""
     return f"{app}.{directory}.files"
 
 
 def keeper_of(app: str, topic: str) -> str | None:
     """The directory that a topic of `kept_files` is for; None: it is not one, or another app's."""
-    found = re.fullmatch(rf"{re.escape(app)}\.([^.]+(?:\.\d+)?\.r\d+)\.files", topic)
+    found = re.fullmatch(rf"{re.escape(app)}\.([^.]+(?:\.\d+)?\.(?:r\d+|audit))\.files", topic)
     return None if found is None else found[1]
 
 

@@ -13,6 +13,7 @@ Temporary names end in `.tmp` and are never listed. A killed writer leaves its f
 
 from __future__ import annotations
 
+import hashlib
 import os
 import uuid
 from collections.abc import Iterator
@@ -299,3 +300,18 @@ def without_query(uri: str) -> str:
     path = uri.partition("?")[0]
     scheme, mark, rest = path.partition("://")
     return f"{scheme}{mark}{rest.rpartition('@')[2]}"
+
+
+def sealed(magic: bytes, content: bytes) -> bytes:
+    """The content of a file that `unsealed` can tell from a torn or altered one."""
+    return magic + hashlib.sha256(content).digest() + content
+
+
+def unsealed(magic: bytes, file: bytes) -> bytes:
+    """What was sealed. Raises ValueError: that is not in the file as it was."""
+    head = len(magic) + 32
+    if file[: len(magic)] != magic or len(file) < head:
+        raise ValueError("the file is no checkpoint, or cut short")
+    if hashlib.sha256(file[head:]).digest() != file[len(magic) : head]:
+        raise ValueError("the content does not match its hash")
+    return file[head:]

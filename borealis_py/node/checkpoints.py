@@ -6,7 +6,6 @@ The caller decides when a checkpoint may become durable (B1).
 
 from __future__ import annotations
 
-import hashlib
 import queue
 import re
 import threading
@@ -18,7 +17,7 @@ import msgspec
 import structlog
 
 from borealis_py.log.codec import RowCodec
-from borealis_py.node.checkpoint_storage import SUFFIX, CheckpointLocation
+from borealis_py.node.checkpoint_storage import SUFFIX, CheckpointLocation, sealed, unsealed
 from borealis_py.protocol.trimming import KeptCheckpoint
 from borealis_py.protocol.turn import SaveCheckpoint
 from sunion.source import SourceFold
@@ -133,7 +132,7 @@ class CheckpointStore:
     def _load(self, place: CheckpointLocation, name: str) -> LoadedCheckpoint | None:
         where = place.display_name(name)
         try:
-            body = self._verified(place.read(name))
+            body = msgspec.msgpack.decode(unsealed(MAGIC, place.read(name)), type=CheckpointBody)
         except (OSError, ValueError, msgspec.MsgspecError) as exc:
             log.warning(
                 "checkpoint skipped: cannot read or verify it; an older one or the log is used",
@@ -193,7 +192,7 @@ class CheckpointStore:
         raw = msgspec.msgpack.encode(CheckpointBody(self.query_hash, checkpoint.bucket, positions, state))
         name = _file(checkpoint.bucket)
         try:
-            self.place.write(name, MAGIC + hashlib.sha256(raw).digest() + raw)
+            self.place.write(name, sealed(MAGIC, raw))
         except OSError as exc:
             self.failures += 1
             log.error(
@@ -228,12 +227,3 @@ class CheckpointStore:
             return
         if left:
             log.info("half-written checkpoints removed", place=self.place.display_name(""), count=len(left))
-
-    @staticmethod
-    def _verified(data: bytes) -> CheckpointBody:
-        head = len(MAGIC) + 32
-        if data[: len(MAGIC)] != MAGIC or len(data) < head:
-            raise ValueError("the file is no checkpoint, or cut short")
-        if hashlib.sha256(data[head:]).digest() != data[len(MAGIC) : head]:
-            raise ValueError("the content does not match its hash")
-        return msgspec.msgpack.decode(data[head:], type=CheckpointBody)

@@ -27,11 +27,19 @@ from borealis_py.protocol.incarnation import Disagreement
 from borealis_py.protocol.settings import DelayPolicy, Delays, NodeDelays, SettingsError, Timing, budget
 from borealis_py.protocol.trimming import Retain
 from borealis_py.query.names import base_name
+from borealis_py.query.retention import AUDITED, Keep
 from borealis_py.query.spec import QuerySpec, Serves
 
 log = structlog.get_logger("borealis.settings")
 
 ALL = Retain(None)
+
+
+def retain_of(kept: Keep) -> Retain:
+    """What a user keeps of a stream, as trimming takes it."""
+    return Retain(0, audited=True) if kept == AUDITED else Retain(kept)
+
+
 _NONE: Mapping[str, Retain] = MappingProxyType({})
 
 _EAGER_FIRST = (DelayPolicy.PROCESS, DelayPolicy.DELAY, DelayPolicy.SUSPEND)
@@ -102,7 +110,7 @@ class DynamicSettings:
         self._serves = {s.query: s for s in serves}
         self._queries = {query: delays[query] for query in self._serves}
         self._waits_us: dict[str, int] = {}  # D by query, computed once a threshold
-        self._diverged = f"diverged/{base_name(node)}"
+        self._differing = set[str]()
         self._disagreements: list[Disagreement | None] = []
         self._incarnation = f"incarnation/{node}/{replica}"
         self._timing = timing
@@ -144,6 +152,12 @@ class DynamicSettings:
         found, self._disagreements = self._disagreements, []
         return found
 
+    def take_differing(self) -> set[str]:
+        """The names of this node, and of queries that read it, of which it was said since the last call that replicas
+        differ, or that an operator has cleared it."""
+        found, self._differing = self._differing, set()
+        return found
+
     def _wait_us(self, query: str, threshold_us: int) -> int:
         """D under this threshold. Raises SettingsError at all nodes of a chain or at none."""
         serves = self._serves[query]
@@ -162,11 +176,13 @@ class DynamicSettings:
         elif kind == "fail":
             self.failed_until[name] = decode(value, SourceFailure).until_wall_us
         elif kind == "retain":
-            self._retain[name] = Retain(decode(value, RetainSetting).lag_us)
-        elif key == self._diverged:
+            self._retain[name] = retain_of(decode(value, RetainSetting).kept)
+        elif kind == "diverged" and (name == base_name(self._node) or name in self._serves):
             said = decode(value, DisagreementSetting)
             if self._life.owns(record, said.app_uid):
-                self._disagreements.append(said.found)
+                self._differing.add(name)
+                if name == base_name(self._node):
+                    self._disagreements.append(said.found)
         elif key == self._incarnation:
             found = decode(value, Incarnation)
             if self._life.owns(record, found.app_uid):

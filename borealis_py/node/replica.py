@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
-from dataclasses import replace
 from functools import partial
 
 import structlog
@@ -32,7 +31,7 @@ from borealis_py.log.clock import Clock
 from borealis_py.log.corrected import Progress, transaction
 from borealis_py.log.description import Life
 from borealis_py.log.kernel import Kernel, codecs_of
-from borealis_py.log.messages import DisagreementSetting, Incarnation, beat_key, encode
+from borealis_py.log.messages import Incarnation, beat_key, encode
 from borealis_py.log.stream import unpacker
 from borealis_py.node.acknowledging import Acknowledging
 from borealis_py.node.checkpoints import CheckpointStore
@@ -45,8 +44,9 @@ from borealis_py.node.pulse import Pulse
 from borealis_py.node.reporter import Reporter, StatusListener, ignore_status
 from borealis_py.node.resuming import Resuming
 from borealis_py.node.spec import ReplicaSpec
+from borealis_py.node.telling import DisagreementTelling
 from borealis_py.node.trimmer import Trimmer, Trims, needed_by_others
-from borealis_py.protocol.incarnation import Disagreement, Heartbeat, Identity, StartPoint
+from borealis_py.protocol.incarnation import Heartbeat, Identity, StartPoint
 from borealis_py.protocol.manager import Manager
 from borealis_py.protocol.settings import ManagerConfig
 from borealis_py.protocol.turn import (
@@ -71,7 +71,6 @@ from borealis_py.protocol.turn import (
     WriterLost,
     WriterReady,
 )
-from borealis_py.query.names import base_name
 from reconcile.redo_client import RedoRouter
 from sunion.bucket import Buckets
 from sunion.errors import RetentionLost
@@ -134,6 +133,7 @@ class Replica:
             self._appender = log_.appender(self._deferred)
             opened.callback(self._appender.close)
             self._pulse = Pulse(self._appender, spec.timing)
+            self._telling = DisagreementTelling(spec, self._appender)
             self._transactor = log_.transactor(
                 spec.transactional_id,
                 spec.progress_feed,
@@ -261,6 +261,7 @@ class Replica:
         )
         effects = self.manager.handle(turn)
         self._resuming.turned(max(self.manager.f_s, self.manager.complete), self._input_reader)
+        self._telling.turn(self.manager.publishing.disagreement.found, self.settings.take_differing(), now)
         for effect in effects:
             self._carry_out(effect, turn.now)
         self._checkpoint_written()
@@ -317,7 +318,7 @@ class Replica:
             case SendHeartbeat(heartbeat):
                 self._send_beat(heartbeat, now)
             case TellDisagreement(disagreement):
-                self._tell_disagreement(disagreement)
+                self._telling.tell(disagreement, now)
             case AskEnds():
                 self._hold()  # as this turn leaves it: the ends of all inputs that are read from now on are asked for
                 self._input_reader.ask_ends(now)
@@ -342,13 +343,6 @@ class Replica:
 
     def _send_beat(self, beat: Heartbeat, now: MonotonicUs) -> None:
         self._pulse.send(NewRecord(self.spec.control_feed, encode(beat), beat_key(self.spec.node, beat.replica)), now)
-
-    def _tell_disagreement(self, found: Disagreement) -> None:
-        """To all replicas of the node, and of the queries that read it: their rows come from it."""
-        spec = self.spec
-        value = encode(DisagreementSetting(spec.app_uid, replace(found, node=spec.node)))
-        for name in sorted({base_name(spec.node), *(s.query for s in spec.serves)}):
-            self._appender.append(NewRecord(spec.settings_feed, value, f"diverged/{name}".encode()))
 
     def _transaction(self, publish: Publish) -> Iterator[NewRecord]:
         """The records of one transaction. Runs in the writer's thread."""

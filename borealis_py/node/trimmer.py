@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from borealis_py.log import topics
-from borealis_py.log.acks import Forgotten, Word, published_by, read_ack, read_acks
+from borealis_py.log.acks import Forgotten, Word, published_by, read_ack, read_acks, read_audit
 from borealis_py.log.base import Feed, Lookup
 from borealis_py.log.clock import Clock
 from borealis_py.log.description import Life, check_life
@@ -115,7 +115,7 @@ class Trimmer:
         deletions = {} if own.limit.below is None else dict(self._below(lookup, Bucket(own.limit.below)))
         sources = []
         for name in self._trimming.trimmed_by(self._spec.node):
-            source = self._source(lookup, name, retain(name).bucket(frontier, self._buckets))
+            source = self._source(lookup, name, retain(name), frontier)
             sources.append(source)
             if source.limit.below is not None and source.limit.below > lookup.bounds(source.feeds[0])[0]:
                 deletions[source.feeds[0]] = Offset(source.limit.below)
@@ -136,6 +136,9 @@ class Trimmer:
             said = read_ack(record, self._life)
             if said is not None:
                 _take(self._fold, *said, self._clock.now_us())
+            audited = read_audit(record, self._life)
+            if audited is not None:
+                self._fold.audited(*audited)
         self._read_to = end
 
     def _own(self, kept: Bucket | None) -> Trim:
@@ -153,12 +156,14 @@ class Trimmer:
             if at > first:
                 yield feed, Offset(at)
 
-    def _source(self, lookup: Lookup, name: str, kept: Bucket | None) -> Trim:
+    def _source(self, lookup: Lookup, name: str, retain: Retain, frontier: Bucket) -> Trim:
         feed, resumes, keeps = topics.source(self._spec.app, name), None, None
+        kept = retain.bucket(frontier, self._buckets)
+        audits = self._trimming.audits.get(name, ()) if retain.audited else ()
         if kept is not None:
             keeps = Offset(lookup.find(feed, self._buckets.timestamp_ms(kept)))
             resumes = self._resumable(lookup, feed)
-        return Trim(name, (feed,), source_limit(self._trimming.graph, self._fold.needs(), name, resumes, keeps))
+        return Trim(name, (feed,), source_limit(self._trimming.graph, self._fold.needs(), name, resumes, keeps, audits))
 
     def _resumable(self, lookup: Lookup, feed: Feed) -> Offset | None:
         first, end = lookup.bounds(feed)

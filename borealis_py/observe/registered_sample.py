@@ -1,6 +1,7 @@
 """What the schemas of a registry say of a sample: the columns that its fields can be, and its records as objects.
 
-Blocking: it waits for the registry.
+A schema of JSON may leave fields open: those of which it says nothing are found in the records. Blocking: it waits for
+the registry.
 """
 
 from __future__ import annotations
@@ -11,12 +12,15 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
+import msgspec
+
 from borealis_py.ingress.decoders import format_for
+from borealis_py.ingress.formats import protobuf
 from borealis_py.ingress.formats.avro_schema import AvroType, UnusableSchema, WriterSchema
-from borealis_py.ingress.formats.protobuf import fields_of
 from borealis_py.ingress.formats.registered import HEAD, id_of, is_framed
 from borealis_py.log.base import Record
 from borealis_py.log.schema_registry import NoSuchSchema, RegisteredSchema, SchemaRegistry
+from borealis_py.observe import json_schema_fields
 from borealis_py.observe.topic_formats import SampledFormat
 from borealis_py.query.errors import QueryError
 from borealis_py.query.ingress_spec import FormatName, IngressSpec
@@ -26,10 +30,8 @@ from borealis_py.types.spelling import PRECISION_MAX
 WAIT_S = 6.0
 """How long all answers of a registry may take together: an id is unknown after 2 s."""
 LOOK_S = 0.05
-FORMATS: Mapping[str, FormatName] = {"AVRO": "avro", "PROTOBUF": "protobuf"}
+FORMATS: Mapping[str, FormatName] = {"AVRO": "avro", "PROTOBUF": "protobuf", "JSON": "json-schema"}
 """By the registry's word."""
-Branches = tuple[AvroType, ...]
-"""What a field may be, null left out."""
 
 
 class SchemasUnknown(Exception):
@@ -54,21 +56,27 @@ def by_registry(
     if len(kinds) != 1 or kinds[0] not in FORMATS:
         raise SchemasUnknown(f"its schemas are of {' and '.join(kinds)}, and no app reads that from one topic")
     values = {id_: [r.value or b"" for r in records if r.value and id_of(r.value[:HEAD]) == id_] for id_ in schemas}
-    seen: dict[str, list[Branches]] = {}
+    spec = IngressSpec(topic="sample", format=FORMATS[kinds[0]], lateness_us=0)
+    seen: dict[str, set[str]] = {}
     for schema_id, schema in schemas.items():
-        for name, branches in _fields(schema, values[schema_id]).items():
-            seen.setdefault(name, []).append(branches)
+        for name, found in _fields(schema, values[schema_id]).items():
+            seen.setdefault(name, set()).update(found)
+    if spec.format == "json-schema":
+        seen = {name: found for name, found in seen.items() if found}
     types: dict[str, tuple[str | None, str]] = {name: _column(name, found) for name, found in seen.items()}
     columns = {name: kind for name, (kind, _) in types.items() if kind is not None}
-    spec = IngressSpec(topic="sample", format=FORMATS[kinds[0]], lateness_us=0)
     form = format_for("sample", spec, columns, _Known(schemas, registry))
     present = [i for i, record in enumerate(records) if record.value is not None]
     raw = [records[i].value or b"" for i in present]
     form.ready(raw)
     made = form.rows(raw)
     objects: list[Mapping[str, Any] | None] = [None] * len(records)
-    for at, row in zip(made.at, made.rows.to_pylist(), strict=True):
+    rows = made.rows.to_pylist() if columns else [{}] * len(made.at)  # a batch without columns has lost its length
+    for at, row in zip(made.at, rows, strict=True):
         objects[present[at]] = {name: _plain(value) for name, value in row.items()}
+    if spec.format == "json-schema":
+        both = zip(objects, records, strict=True)
+        objects = [None if one is None else {**_left_open(r.value or b"", types), **one} for one, r in both]
     return SampledFormat(spec.format, objects, types=types)
 
 
@@ -101,27 +109,37 @@ def _asked(
     return found
 
 
-def _fields(schema: RegisteredSchema, values: Sequence[bytes]) -> Mapping[str, Branches]:
-    """What the fields of these values may be; nothing, if they cannot be read by this schema."""
+def _fields(schema: RegisteredSchema, values: Sequence[bytes]) -> Mapping[str, Iterable[str]]:
+    """The column types that the fields of these values may have; nothing, if they cannot be read by this schema."""
     try:
-        if schema.kind == "AVRO":
-            return WriterSchema(schema.text, [text for _, text in schema.references]).fields
-        return fields_of(schema.text, schema.references, values, HEAD)
-    except UnusableSchema:
+        if schema.kind == "JSON":
+            return json_schema_fields.fields_of(schema.text, schema.references)
+        found = (
+            WriterSchema(schema.text, [text for _, text in schema.references]).fields
+            if schema.kind == "AVRO"
+            else protobuf.fields_of(schema.text, schema.references, values, HEAD)
+        )
+        return {name: [_kind(branch) for branch in branches] for name, branches in found.items()}
+    except (UnusableSchema, json_schema_fields.UnreadableSchema):
         return {}
 
 
-def _column(name: str, found: Iterable[Branches]) -> tuple[str | None, str]:
+def _left_open(value: bytes, types: Mapping[str, object]) -> Mapping[str, Any]:
+    """The fields of an object of which its schema says nothing."""
+    found = msgspec.json.decode(value[HEAD:])
+    return {name: one for name, one in found.items() if name not in types}
+
+
+def _column(name: str, kinds: set[str]) -> tuple[str | None, str]:
     """The type of a column that holds a field of all these schemas, or None and why there is none."""
     try:
         check_columns([name], "a schema", (STIME, WINDOW_START, WINDOW_END))
     except QueryError as exc:
         return None, str(exc).partition(": ")[2] or str(exc)
-    kinds = {_kind(branch) for branches in found for branch in branches}
     if kinds == {"int64", "double"}:
         return "double", ""
     if len(kinds) == 1:
-        return kinds.pop(), ""
+        return next(iter(kinds)), ""
     return None, f"its values are of several types: {', '.join(sorted(kinds))}" if kinds else "it is always null"
 
 

@@ -17,6 +17,7 @@ CONFLUENT_MAGIC = 0
 REGISTERED = "avro or protobuf"
 """What else is behind the id of a schema: only the registry can tell."""
 IDS_SHOWN = 5
+JSON_SCHEMA = "json-schema"
 HEAD = 5
 """Bytes before such a record."""
 DELIMITERS = ",;\t|"
@@ -31,7 +32,7 @@ _TRUTH = {"true": True, "false": False}
 class SampledFormat:
     """The format of a sample. `name`: as `App.topic` takes it, or what it looks like if none reads it. `objects`: of
     each record, its fields; None: it has none. `arguments`: for the call, beside the format. `types`: where schemas
-    say it, the column type of each field, or None and why it can be no column."""
+    say it, the column type of each field, or None and why it can be no column; what they do not name, objects show."""
 
     name: str
     objects: Sequence[Mapping[str, Any] | None]
@@ -55,7 +56,7 @@ def recognised(records: Sequence[Record]) -> SampledFormat:
     if all(value[0] == CONFLUENT_MAGIC and len(value) > 5 for value in values):
         rest = [None if not record.value else _object(record.value[HEAD:]) for record in records]
         if any(one is not None for one in rest):
-            return SampledFormat("json-schema", rest)
+            return SampledFormat(JSON_SCHEMA, rest)
         ids = sorted({int.from_bytes(value[1:HEAD]) for value in values})
         shown = ", ".join(map(str, ids[:IDS_SHOWN])) + (", ..." if len(ids) > IDS_SHOWN else "")
         return SampledFormat(f"{REGISTERED}, by schema {shown} of a registry", nothing)
@@ -63,6 +64,11 @@ def recognised(records: Sequence[Record]) -> SampledFormat:
     if None in [text for text, record in zip(texts, records, strict=True) if record.value]:
         return SampledFormat("binary", nothing)
     return _delimited(texts) or SampledFormat("text", [None if text is None else {"line": text} for text in texts])
+
+
+def in_registry(form: SampledFormat) -> bool:
+    """Whether a registry has the schemas of this sample, so that it can say more of it."""
+    return form.name == JSON_SCHEMA or form.name.startswith(REGISTERED)
 
 
 def _object(value: bytes | None) -> Mapping[str, Any] | None:

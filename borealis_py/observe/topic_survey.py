@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -128,7 +128,7 @@ def survey(topic: str, partitions: int, records: Sequence[Record], found: Sample
     found = found or recognised(records)
     objects = [one for one in found.objects if one is not None]
     rows = [record for record, one in zip(records, found.objects, strict=True) if one is not None]
-    fields = _fields(objects) if found.types is None else _by_schema(objects, found.types)
+    fields = _distinct([*_by_schema(objects, found.types or {}), *_fields(objects, found.types or {})])
     stime, unit = _time_field(fields, objects, rows)
     times = [_us(one[stime], unit) if stime else r.timestamp_ms * 1_000 for one, r in zip(objects, rows, strict=True)]
     return TopicSurvey(
@@ -147,12 +147,18 @@ def survey(topic: str, partitions: int, records: Sequence[Record], found: Sample
     )
 
 
-def _fields(objects: Iterable[Mapping[str, Any]]) -> tuple[FieldSurvey, ...]:
+def _fields(objects: Iterable[Mapping[str, Any]], known: Collection[str]) -> list[FieldSurvey]:
+    """The fields that the objects show, but those that are `known`."""
     kinds: dict[str, Counter[str]] = {}
     for one in objects:
         for name, value in one.items():
-            kinds.setdefault(name, Counter())[_kind(value)] += 1
-    found = [_field(name, seen) for name, seen in kinds.items()]
+            if name not in known:
+                kinds.setdefault(name, Counter())[_kind(value)] += 1
+    return [_field(name, seen) for name, seen in kinds.items()]
+
+
+def _distinct(found: Sequence[FieldSurvey]) -> tuple[FieldSurvey, ...]:
+    """Without the types of those that SQL would not tell apart."""
     names = [one.name.lower() for one in found if one.type is not None]
     return tuple(
         FieldSurvey(one.name, None, one.present, one.null, "another field differs from it only in upper and lower case")
@@ -162,14 +168,12 @@ def _fields(objects: Iterable[Mapping[str, Any]]) -> tuple[FieldSurvey, ...]:
     )
 
 
-def _by_schema(
-    objects: Sequence[Mapping[str, Any]], types: Mapping[str, tuple[str | None, str]]
-) -> tuple[FieldSurvey, ...]:
+def _by_schema(objects: Sequence[Mapping[str, Any]], types: Mapping[str, tuple[str | None, str]]) -> list[FieldSurvey]:
     """The fields that schemas name. A record has null where its own schema has none."""
-    return tuple(
+    return [
         FieldSurvey(name, kind, len(objects), sum(one.get(name) is None for one in objects) if kind else 0, why)
         for name, (kind, why) in types.items()
-    )
+    ]
 
 
 def _kind(value: object) -> str:

@@ -14,7 +14,7 @@ from borealis_py.query.foreign import ingress_of
 from borealis_py.query.functions import code_files
 from borealis_py.query.ingress_spec import BoundaryName, FormatName, IngressSpec, StartName, StimeUnit
 from borealis_py.query.names import check_no_collision, check_schema, check_stream_name
-from borealis_py.query.partitions import check_keys, checked, checked_count
+from borealis_py.query.partitions import check_keys, checked, checked_count, checked_replicas
 from borealis_py.query.plan import (
     ApplyOp,
     CountWindowOp,
@@ -34,7 +34,7 @@ from borealis_py.query.plan import (
     WindowApplyOp,
     WindowOp,
 )
-from borealis_py.query.retention import checked_retain, parse_retain
+from borealis_py.query.retention import Keep, all_kept, checked_retain, parse_retain, parse_source_retain
 from borealis_py.query.schemas import columns_of
 from borealis_py.query.spec import AppSpec, NodeSpec, Partitioning, PolicyName, QuerySpec
 from borealis_py.query.stream import Framed, Stream, Table, Windowed
@@ -52,11 +52,12 @@ class App:
             part of the queries that use them; `up` copies them beside the checkpoints, and replicas load them from
             there. They may import each other, the standard library and what is installed.
         retain: how much of each stream between nodes and to live readers is kept beyond what is needed: "needed",
-            "all", or time behind the last stable result: "1h". Corrected streams are kept whole.
+            "all", or time behind the last stable result, not less than a query's threshold. Corrected streams are kept
+            whole, and so are sources unless they say otherwise.
     """
 
     def __init__(
-        self, name: str, bucket: str = "100ms", modules: Sequence[str | PurePath] = (), retain: str = "all"
+        self, name: str, bucket: str = "100ms", modules: Sequence[str | PurePath] = (), retain: str = "1h"
     ) -> None:
         self.name = check_stream_name(name, "app")
         self.modules = code_files(modules, name)
@@ -71,7 +72,7 @@ class App:
         self._nodes: dict[str, NodeSpec] = {}  # insertion order: a stream comes before the streams derived from it
         self._queries: dict[str, QuerySpec] = {}
         self._retain_us = parse_retain(retain, f"app {name!r}")
-        self._retain: dict[str, int | None] = {}
+        self._retain: dict[str, Keep] = {}
 
     def source(
         self, name: str, schema: Mapping[str, str] | type, partitions: int | None = None, retain: str = "all"
@@ -89,15 +90,16 @@ class App:
             partitions: number of partitions, each with its own publisher (`borealis publish NAME.0 ...`). The stream
                 merges all their rows by (stime, partition, seq); a bucket is complete when it is complete in every
                 partition.
-            retain: how much of it is kept beyond what replicas need: "all", "needed", or time behind the last stable
-                result: "24h". What is deleted can be audited no more.
+            retain: how much of it is kept beyond what replicas need: "all", "needed", time behind the last stable
+                result: "24h", or "audited": what `borealis audit QUERY --advance` has not verified yet. Else what is
+                deleted can be audited no more.
 
         Raises:
             QueryError: a name that is taken or invalid, an unknown type, or an invalid number of partitions.
         """
         self._free(check_stream_name(name, "source"), "source")
         where = f"source {name!r}"
-        self._retain[name] = parse_retain(retain, where)
+        self._retain[name] = parse_source_retain(retain, where)
         self._sources[name] = check_schema(columns_of(schema, where), where)
         if partitions is not None:
             self._source_partitions[name] = checked_count(partitions, f"source {name!r}")
@@ -124,6 +126,7 @@ class App:
         start: StartName = "latest",
         cluster: str | None = None,
         partitions: int | None = None,
+        retain: str = "all",
     ) -> Stream:
         """A source whose rows other programs write into a Kafka topic of theirs. `up` starts two ingresses, which copy
         them.
@@ -160,6 +163,7 @@ class App:
                 has.
             cluster: name of a cluster under `clusters:` in borealis.yaml; None: the app's own.
             partitions: the topic's number of partitions, so that `check` needs no broker. None: `up` asks.
+            retain: how much of the source is kept, as for `source`. The topic itself is never trimmed.
 
         Raises:
             QueryError: a name that is taken or invalid, or an argument that makes no sense.
@@ -171,7 +175,7 @@ class App:
             op=op, stime=stime, stime_unit=stime_unit, lateness=lateness, boundary=boundary, expect=expect,
             heartbeat=heartbeat, by=by, values=values, start=start, cluster=cluster, partitions=partitions,
         )  # fmt: skip
-        self._sources[name] = columns
+        self._sources[name], self._retain[name] = columns, parse_source_retain(retain, f"topic {name!r}")
         return Stream(self, tuple(columns), {"op": "source", "name": name}, ())
 
     def table(
@@ -284,14 +288,14 @@ class App:
             threshold_us=threshold_us,
             on_failure=on_failure,
             on_stabilization=on_stabilization,
-            replicas=_checked_replicas(replicas, where),
+            replicas=checked_replicas(replicas, where),
             partitions=parts,
         )
 
     def _cut(self, stream: Stream, name: str, replicas: int | None, parts: Partitioning | None) -> Stream:
         self._free(check_stream_name(name, "node"), "node")
         if replicas is not None:
-            _checked_replicas(replicas, f"node {name!r}")
+            checked_replicas(replicas, f"node {name!r}")
         plan, inputs = _linearise(stream, parts, f"node {name!r}")
         self._nodes[name] = NodeSpec(inputs=inputs, plan=plan, replicas=replicas or 0, partitions=parts)
         return Stream(self, stream.columns, {"op": "source", "name": name}, ())
@@ -313,7 +317,9 @@ class App:
             ingresses=dict(self._ingresses),
             nodes=nodes,
             queries=dict(self._queries),
-            retain={**dict.fromkeys((*nodes, *self._queries), self._retain_us), **self._retain},
+            retain=all_kept(
+                nodes, {name: q.threshold_us for name, q in self._queries.items()}, self._retain_us, self._retain
+            ),
         )
 
     def _replicas(self) -> dict[str, int]:
@@ -392,9 +398,3 @@ def _linearise(result: Stream, parts: Partitioning | None, where: str) -> tuple[
     if parts is not None:
         check_keys(tuple(plan), parts.by, [stream.columns for stream in at], where)
     return tuple(plan), tuple(op.name for op in plan if isinstance(op, SourceOp))
-
-
-def _checked_replicas(replicas: object, where: str) -> int:
-    if isinstance(replicas, bool) or not isinstance(replicas, int) or not 1 <= replicas <= 9:
-        raise QueryError(f"{where}: replicas={replicas!r}; choose 1 to 9")
-    return replicas

@@ -72,6 +72,13 @@ def checked_count(count: object, where: str) -> int:
     return count
 
 
+def checked_replicas(replicas: object, where: str) -> int:
+    """The number of replicas of a node. Raises QueryError."""
+    if isinstance(replicas, bool) or not isinstance(replicas, int) or not 1 <= replicas <= 9:
+        raise QueryError(f"{where}: replicas={replicas!r}; choose 1 to 9")
+    return replicas
+
+
 def check_keys(plan: Plan, by: Iterable[str], columns: Sequence[Sequence[str]], where: str) -> None:
     """Check that partitioning changes no result: rows that are combined agree in the columns `by`.
 

@@ -38,6 +38,7 @@ from borealis_py.query.plan import (
     inlined,
     inputs_of,
 )
+from borealis_py.query.retention import AUDITED, Keep
 from sunion.model import Input
 
 PolicyName = Literal["process", "delay", "suspend"]
@@ -102,8 +103,7 @@ class AppSpec(Value):
     `nodes`: those that are not queries, each after the nodes it reads. `source_partitions`: the number of partitions of
     each partitioned source; every partition has its own publisher. `ingresses`: the sources that an ingress writes from
     a topic of other programs, instead of a publisher; each input of it is a partition of the source. `retain`: what is
-    kept of sources and of the streams of nodes and queries beyond what is needed, in microseconds of stime, by name as
-    written; null: all (`retain_us`).
+    kept of sources and of the streams of nodes and queries beyond what is needed, by name as written (`keeps`).
     """
 
     name: str
@@ -113,7 +113,7 @@ class AppSpec(Value):
     ingresses: dict[str, IngressSpec] = Field(default_factory=dict)
     nodes: dict[str, NodeSpec] = Field(default_factory=dict)
     queries: dict[str, QuerySpec]
-    retain: dict[str, int | None] = Field(default_factory=dict)
+    retain: dict[str, Keep] = Field(default_factory=dict)
 
     @model_validator(mode="after")
     def _consistent(self) -> AppSpec:
@@ -142,9 +142,11 @@ class AppSpec(Value):
             if check_schema(schema, f"source {source!r}") != schema:
                 raise QueryError(f"source {source!r}: its column types are not the canonical ones")
         streams = set(map(base_name, (*self.sources, *self.all_nodes)))
-        for name, lag_us in self.retain.items():
-            if name not in streams or (lag_us is not None and lag_us < 0):
-                raise QueryError(f"retain of {name!r}: there is no such stream, or {lag_us} is no duration")
+        for name, kept in self.retain.items():
+            if name not in streams or (isinstance(kept, int) and kept < 0):
+                raise QueryError(f"retain of {name!r}: there is no such stream, or {kept} is no duration")
+            if kept == AUDITED and name not in map(base_name, self.sources):
+                raise QueryError(f"retain of {name!r}: it is no source, and audits read nothing else")
         for name, node in self.all_nodes.items():
             check_described_name(name, "query" if name in self.queries else "node")
             if min(self.bucket_us, node.replicas, count_of(node.partitions), count_of(node.exchange)) < 1:
@@ -158,9 +160,8 @@ class AppSpec(Value):
                 if check_schema(dict(op.columns), f"apply({op.function.name})") != dict(op.columns):
                     raise QueryError(f"apply({op.function.name}): its column types are not the canonical ones")
 
-    def retain_us(self, name: str) -> int | None:
-        """How much of a source's or node's stream is kept, in microseconds of stime behind the stable frontier; None:
-        all of it. `name`: as written, or as it runs."""
+    def keeps(self, name: str) -> Keep:
+        """How much of a source's or node's stream is kept. `name`: as written, or as it runs."""
         return self.retain.get(base_name(name))
 
     def query(self, name: str) -> QuerySpec:

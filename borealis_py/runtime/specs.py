@@ -10,9 +10,10 @@ from pathlib import Path
 from borealis_py.app.state import AppState
 from borealis_py.log.base import Log
 from borealis_py.log.kernel import Kernel
-from borealis_py.node.dynamic_settings import declared
+from borealis_py.node.dynamic_settings import declared, retain_of
 from borealis_py.node.spec import ReplicaSpec
-from borealis_py.protocol.trimming import Graph, NodeReads, Retain, Trimming
+from borealis_py.protocol.trimming import Graph, NodeReads, Trimming
+from borealis_py.query.names import base_name
 from borealis_py.query.spec import AppSpec
 from reconcile.replay_context import ReplayContext, make_kernel, node_context
 
@@ -63,7 +64,10 @@ def trimming_of(runs: AppSpec) -> Trimming:
         inputs = runs.inputs_of(name)
         sources, streams = ([of.name for of in inputs if bool(of.replicas) is stream] for stream in (False, True))
         nodes[name] = NodeReads(node.replicas, tuple(sources), tuple(streams))
-    return Trimming(Graph(nodes), {name: Retain(runs.retain_us(name)) for name in (*runs.sources, *nodes)})
+    queries = {base_name(query): runs.sources_of(query) for query in runs.queries}
+    audits = {source: tuple(q for q, sources in queries.items() if source in sources) for source in runs.sources}
+    retain = {name: retain_of(runs.keeps(name)) for name in (*runs.sources, *nodes)}
+    return Trimming(Graph(nodes), retain, audits=audits)
 
 
 def work_of(spec: ReplicaSpec) -> ReplayContext:

@@ -75,7 +75,7 @@ class StreamJudge:
     def judge(self, name: str, history: ReplicaHistory) -> int:
         """One replica's topic, in its order. `name`: of the topic. Returns until where it says what is stable."""
         stable = _Stable(self, name, history.trimmed)
-        tentative = _Tentative(self, name)
+        tentative = _Tentative(self, name, history.trimmed)
         for record in history.records:
             if record.kind in ("STABLE", "BOUNDARY"):
                 stable.add_record(record)
@@ -138,10 +138,16 @@ class _Tentative:
     The episode ends when the stable frontier of the same incarnation has caught up, or with the incarnation. Within it
     a source's rows of bucket b are all in unless the record of b lists the source as missing; what a record lacked is
     all that was missing in buckets that it depends on.
+
+    A topic that lost its beginning may begin amid an episode, of which less is known then: it may have begun earlier,
+    and lacked more.
     """
 
-    def __init__(self, judge: StreamJudge, name: str) -> None:
+    def __init__(self, judge: StreamJudge, name: str, trimmed: bool) -> None:
         self._judge, self._rules, self._name = judge, judge.rules, name
+        self._trimmed = trimmed
+        self._amid: int | None = None
+        """The incarnation whose episode may have begun before the topic."""
         self._stable: dict[int, int] = {}
         self._live: dict[int, int] = {}
         self._missing: dict[int, dict[int, frozenset[str]]] = {}
@@ -149,6 +155,8 @@ class _Tentative:
     def add_record(self, record: HistoryRecord) -> None:
         """Each statement; tentative ones with what was missing in the buckets of the whole episode so far."""
         inc = record.inc
+        if self._trimmed:
+            self._trimmed, self._amid = False, inc
         if record.kind in ("STABLE", "BOUNDARY"):
             self._stable[inc] = max(self._stable.get(inc, -1), record.end)
         elif record.kind == "TENTATIVE":
@@ -156,10 +164,13 @@ class _Tentative:
             verdict.looked_at["tentative statements"] += 1
             rows = self._judge.tentative
             rows[record.bucket] = max(rows.get(record.bucket, 0), len(record.rows))
-            if inc not in self._missing or self._stable.get(inc, -1) >= self._live.get(inc, -1):
+            stable, live = self._stable.get(inc, -1), self._live.get(inc, -1)
+            if inc not in self._missing or stable >= live:
                 self._missing[inc] = {}
-            said = max(self._stable.get(inc, -1), self._live.get(inc, -1))
-            if -1 < said < record.bucket:
+                if inc == self._amid and (live > -1 or stable == record.bucket):
+                    self._amid = None  # it begins here
+            said = max(stable, live)
+            if -1 < said < record.bucket and not (inc == self._amid and live < 0):
                 what = f"says nothing of buckets {said} to {record.bucket - 1} before tentative {record.bucket}"
                 verdict.say(AnomalyKind.INCONSISTENT_OFFSETS, self._name, what, Subject.TENTATIVE)
             self._missing[inc][record.bucket] = frozenset(record.missing)
@@ -171,7 +182,7 @@ class _Tentative:
             self._say(record, wrong)
             return
         model = self._judge.model
-        if model is None:
+        if model is None or record.inc == self._amid:
             return
         answer = model.explainer.explains(model.piece, record.bucket, record.rows, missing)
         if answer is not Answer.YES:
@@ -189,7 +200,7 @@ class _Tentative:
             return f"lacks {', '.join(sorted(unknown))}, which is no source of it"
         if not 0.0 <= record.completeness <= 1.0 or bool(missing_sources) != (record.completeness < 1.0):
             return f"completeness {record.completeness}"
-        model, behind = self._judge.model, self._rules.behind
+        model, behind = self._judge.model, self._rules.behind or record.inc == self._amid
         if model is not None and record.completeness == 1.0:
             whole = model.rows(record.bucket)
             if not agrees(record.rows, whole):
@@ -202,7 +213,7 @@ class _Tentative:
         self, record: HistoryRecord, missing_sources: frozenset[str], missing: dict[int, frozenset[str]]
     ) -> str:
         """What is wrong with the sources that it says it lacked: those missing in the buckets that it depends on."""
-        depends, behind = self._rules.depends, self._rules.behind
+        depends, behind = self._rules.depends, self._rules.behind or record.inc == self._amid
         buckets = missing if depends is None else depends(record.bucket)  # a lookup's are more than anyone can count
         own = frozenset(name for b, names in missing.items() if b in buckets for name in names)
         least = own if depends is not None else frozenset(record.missing)

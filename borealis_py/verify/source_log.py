@@ -20,7 +20,7 @@ import numpy as np
 import pyarrow as pa
 
 from borealis_py.verify.envelope import Raw, Row, Unreadable, open_envelope
-from borealis_py.verify.values import JsonText, column, from_form, json_text
+from borealis_py.verify.values import JsonText, column, from_form, ill_formed, json_text
 
 END = 1 << 62
 AHEAD_MAX_US = 60_000_000
@@ -296,13 +296,26 @@ def _arrow(payload: memoryview, count: int, rules: SourceRules) -> list[Row] | N
             fits = reader.schema.names == list(rules.columns)
         if len(batches) != 1 or batches[0].num_rows != count or not fits:
             return None
-        batches[0].validate(full=True)
+        bad = _ill_formed(batches[0])
     except (pa.ArrowException, OSError, EOFError):
         return None
+    if bad:
+        return [_MALFORMED if at in bad else _arrow_alone(batches[0].slice(at, 1)) for at in range(count)]
     try:
         return list(map(_arrow_row, zip(*(column(values) for values in batches[0].columns), strict=True)))
     except ValueError:  # a time that cannot be: all rows but those with one
         return [_arrow_alone(batches[0].slice(at, 1)) for at in range(count)]
+
+
+def _ill_formed(batch: pa.RecordBatch) -> set[int]:
+    """The rows with a value whose bytes are none of its type. Raises pa.ArrowInvalid: they cannot be told apart."""
+    columns = batch.columns
+    try:
+        batch.validate(full=True)
+        columns = [values for values in columns if pa.types.is_decimal(values.type)]  # Arrow misses the least one
+    except pa.ArrowInvalid:
+        pass
+    return set[int]().union(*map(ill_formed, columns))
 
 
 def _arrow_alone(batch: pa.RecordBatch) -> Row:

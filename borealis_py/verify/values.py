@@ -87,6 +87,32 @@ def column(values: pa.Array) -> list[Any]:
     return values.to_pylist()  # type: ignore[no-any-return]
 
 
+def ill_formed(values: pa.Array) -> set[int]:
+    """Where in a column of a batch texts are not UTF-8, or decimals have more digits than their type.
+
+    Raises pa.ArrowInvalid: it cannot be told where its values lie.
+    """
+    held = values.storage if isinstance(values, pa.ExtensionArray) else values
+    if pa.types.is_string(held.type):
+        texts = held.view(pa.binary())
+        texts.validate(full=True)
+        return {at for at, text in enumerate(texts.to_pylist()) if text is not None and not _is_text(text)}
+    if pa.types.is_decimal(held.type):
+        held.view(pa.binary(16)).validate(full=True)
+        numbers, most = enumerate(held.to_pylist()), held.type.precision
+        return {at for at, number in numbers if number is not None and len(number.as_tuple().digits) > most}
+    held.validate(full=True)
+    return set()
+
+
+def _is_text(raw: bytes) -> bool:
+    try:
+        raw.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
 def _moved(us: int | None) -> Any:
     try:
         return None if us is None else _EPOCH + timedelta(microseconds=us)

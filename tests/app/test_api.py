@@ -100,6 +100,12 @@ class Made(Exception):
         self.options = options
 
 
+def test_an_unknown_view_is_refused_before_anything_is_read() -> None:
+    """It was taken for the corrected one."""
+    with pytest.raises(ValueError, match="query 'q': view='life'; choose corrected, live or raw"):
+        api.subscribe("q", "life", bootstrap="localhost:1")  # type: ignore[arg-type]
+
+
 @pytest.mark.parametrize(
     ("told", "lateness_us", "boundaries"),
     [

@@ -150,7 +150,7 @@ def test_silence_must_show_before_results_are_due() -> None:
 
 def test_latenesses_that_are_too_far_apart_are_refused_with_both_numbers() -> None:
     check_foreign(described({"lateness": "3s"}, {"lateness": "250ms"}), Timing())
-    with pytest.raises(QueryError, match=r"'t0' has lateness 4s, topic 't1' 1s, and the query waits 2750ms"):
+    with pytest.raises(QueryError, match=r"'t0' has lateness 4s, source 't1' 1s, and the query waits 2750ms"):
         check_foreign(described({"lateness": "4s"}, {"lateness": "1s"}), Timing())
     check_foreign(described({"lateness": "4s"}, {"lateness": "1s"}, threshold="4s"), Timing())
 

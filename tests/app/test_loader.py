@@ -49,6 +49,14 @@ def test_modules_beside_the_file_can_be_imported(tmp_path: Path) -> None:
         (GOOD + "source.window('1s').group_by('aa')\n", r"line 6: unknown column 'aa'.*did you mean 'a'"),
         (GOOD + "app.query('neg', source, delay_threshold='-1s')\n", "line 6: .*more than zero"),
         (GOOD + "app.query('zero', source, delay_threshold='0s')\n", "line 6: .*more than zero"),
+        (GOOD + "app.qeury('b', source)\n", "line 6: AttributeError: .*; did you mean 'query'"),
+        (GOOD + "source.having('a > 1')\n", "line 6: AttributeError: .*; it has apply, columns, distinct, filter, "),
+        (
+            GOOD + "app.query('b', source, dealy_threshold='1s')\n",
+            "line 6: TypeError: .* 'dealy_threshold'; did you mean 'delay_threshold'",
+        ),
+        (GOOD + "source.distinct('a', seconds=3)\n", "line 6: TypeError: .* 'seconds'; it takes .*within"),
+        (GOOD + "len(source, x=1)\n", r"line 6: TypeError: len\(\) takes no keyword arguments\n"),
     ],
 )
 def test_a_file_without_a_usable_app(tmp_path: Path, text: str, message: str) -> None:

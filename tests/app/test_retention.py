@@ -10,12 +10,16 @@ import pytest
 from borealis_py.app import launch
 from borealis_py.app.settings import give_up_replica, set_retain
 from borealis_py.app.state import AppState, NoSuchApp, read_settings
+from borealis_py.app.topics import fit_segments
+from borealis_py.log import topics
 from borealis_py.log.acks import Forgotten, read_acks
-from borealis_py.log.base import LogError
+from borealis_py.log.base import Feed, LogError
 from borealis_py.log.description import Life
+from borealis_py.node.dynamic_settings import DynamicSettings
 from borealis_py.protocol.settings import SettingsError, Timing
 from borealis_py.protocol.trimming import NodeReads, ReplicaName, Retain
 from borealis_py.query import App
+from borealis_py.query.retention import Keep
 from borealis_py.runtime.specs import trimming_of
 from tests.support.app_log import NAME, AppLog
 
@@ -42,8 +46,8 @@ class UpLog(AppLog):
         assert state is not None
         return state
 
-    def retained(self) -> dict[str, int | None]:
-        return {name: self.state().retain_us(name) for name in ("s", "t", "cut", "q")}
+    def retained(self) -> dict[str, Keep]:
+        return {name: self.state().keeps(name) for name in ("s", "t", "cut", "q")}
 
     def words(self) -> list[object]:
         with closing(self.lookup()) as lookup:
@@ -59,6 +63,24 @@ def test_what_the_file_says_holds_until_it_is_changed() -> None:
     assert log.retained() == {"s": None, "t": None, "cut": HOUR_US, "q": 0}
 
 
+def test_replicas_are_told_what_is_kept_as_audited_and_whose_audits_count() -> None:
+    log = UpLog()
+    set_retain(log, log.state(), "t", "audited")
+    assert log.retained()["t"] == "audited"
+    found = trimming_of(log.state().runs)
+    assert found.audits == {"s": ("q",), "t": ("q",)}
+    (record,) = [r for r in log.committed(Feed(topics.settings(NAME))) if r.key == b"retain/t"]
+    assert record.value == b'{"lag_us":null,"audited":true}', "a replica of an earlier version keeps all"
+    settings = DynamicSettings(Life("a1"), "q", 0, (), {}, Timing())
+    settings.read(record)
+    assert settings.retain("t") == Retain(0, audited=True)
+    with pytest.raises(SettingsError, match="cut: audited is for sources"):
+        set_retain(log, log.state(), "cut", "audited")
+    log.up("audited")
+    assert trimming_of(log.state().runs).retain["s"] == Retain(0, audited=True)
+    assert log.retained()["s"] == "audited"
+
+
 def test_what_was_set_stays_until_the_file_changes() -> None:
     log = UpLog()
     set_retain(log, log.state(), "s", 0)
@@ -67,6 +89,35 @@ def test_what_was_set_stays_until_the_file_changes() -> None:
     assert log.retained()["s"] == 0
     log.up("48h")
     assert (log.retained()["s"], log.retained()["q"]) == (48 * HOUR_US, 0)
+
+
+def test_topics_that_are_trimmed_later_get_segments_that_can_be_freed() -> None:
+    """Those of `t` are kept whole, and what `s` had was small already."""
+    log = UpLog()
+    names = {of: topics.stream(NAME, of) for of in ("s", "t", "q")} | {"r": topics.replica(NAME, "q", 2)}
+
+    def sizes() -> dict[str, int]:
+        with log.broker.settled() as memory:
+            return {of: memory.broker.segment_bytes[name] for of, name in names.items()}
+
+    before = sizes()
+    assert before == {"s": 1 << 26, "t": 1 << 30, "q": 1 << 30, "r": 1 << 24}
+    with log.broker.settled() as memory:
+        memory.broker.segment_bytes |= {names["r"]: 1 << 30, names["s"]: 1 << 21}
+    assert fit_segments(log, log.state()) == {}
+    assert sizes() == {**before, "s": 1 << 21}
+    set_retain(log, log.state(), "t", 0)
+    assert fit_segments(log, log.state()) == {}
+    assert sizes()["t"] == 1 << 26
+
+
+def test_what_the_log_leaves_as_it_is_is_told() -> None:
+    log = UpLog()
+    state = log.state()
+    log.cut()
+    refused = fit_segments(log, state)
+    assert {topics.stream(NAME, "s"), topics.replica(NAME, "cut", 0)} < set(refused)
+    assert all("no broker answered" in why for why in refused.values())
 
 
 def test_an_unknown_stream_is_refused_with_the_nearest() -> None:

@@ -9,6 +9,7 @@ import pytest
 
 from borealis_py.cli.main import main
 from tests.cli.commands import borealis  # noqa: F401  # a fixture
+from tests.cli.foreign_topic import topic  # noqa: F401  # likewise
 
 
 @pytest.fixture(scope="module")

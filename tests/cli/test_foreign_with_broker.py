@@ -9,13 +9,10 @@ import subprocess
 import sys
 import time
 import urllib.request
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from confluent_kafka import Producer
-from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic  # type: ignore[attr-defined]
 
 from borealis_py.app.exit_codes import REFUSED
 from borealis_py.app.sources.ended import ended_sources
@@ -24,58 +21,10 @@ from borealis_py.kafka.log import KafkaLog
 from borealis_py.log import topics
 from borealis_py.log.base import Feed
 from tests.cli.commands import Borealis, status
+from tests.cli.foreign_topic import Topic, app_text
 from tests.support.running import until
 
 pytestmark = [pytest.mark.broker, pytest.mark.timeout(180)]
-
-TEXT = """
-from borealis_py import App
-
-app = App("{name}")
-orders = app.topic("orders", topic="{topic}", schema={{"shop": "string", "euros": "double", "at": "int64"}},
-                   stime="at", stime_unit="ms", lateness="500ms", {arguments})
-app.query("sales", orders.window("1s").group_by("shop").agg(euros="sum(euros)"), replicas=1)
-"""
-
-
-def app_text(name: str, topic: str, arguments: str = "") -> str:
-    return TEXT.format(name=name, topic=topic, arguments=arguments)
-
-
-class Topic:
-    """A topic that this test writes."""
-
-    def __init__(self, bootstrap: str, name: str, partitions: int) -> None:
-        self.name = name
-        self._admin = AdminClient({"bootstrap.servers": bootstrap})
-        self._producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 0})
-        for made in self._admin.create_topics([NewTopic(name, partitions, 1)]).values():
-            made.result()
-
-    def send(self, *values: object, partition: int = 0) -> None:
-        for value in values:
-            raw = value if isinstance(value, bytes) else json.dumps(value).encode()
-            self._producer.produce(self.name, raw, partition=partition)
-        assert self._producer.flush(20) == 0
-
-    def grow(self, partitions: int) -> None:
-        for made in self._admin.create_partitions([NewPartitions(self.name, partitions)]).values():
-            made.result()
-
-    def close(self) -> None:
-        self._admin.delete_topics([self.name])
-
-
-@pytest.fixture
-def topic(
-    here: Path, bootstrap: str, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
-) -> Iterator[Topic]:
-    """Two partitions, under a name of the test's own; commands find the broker."""
-    monkeypatch.setenv("BOREALIS_BOOTSTRAP", bootstrap)
-    made = Topic(bootstrap, f"prod.{request.node.name.replace('_', '-')[:60]}", 2)
-    until(lambda: KafkaLog(bootstrap).admin().partitions(made.name) == 2, "clients see the topic")
-    yield made
-    made.close()
 
 
 def now_ms() -> int:

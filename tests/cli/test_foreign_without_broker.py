@@ -67,6 +67,7 @@ def test_without_a_broker_the_number_of_partitions_must_be_said(
         ("partitions=1, heartbeat=\"shp = 'x'\"", "did you mean 'shop'"),
         ('partitions=1, format="jsn"', "did you mean 'json'?"),
         ('cluster="eu"', "there is no cluster 'eu' in borealis.yaml"),
+        ('cluster="eu", partitions=1', "there is no cluster 'eu' in borealis.yaml"),
     ],
 )
 def test_what_is_wrong_with_a_topic(borealis: Borealis, here: Path, arguments: str, told: str) -> None:

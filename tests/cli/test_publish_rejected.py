@@ -7,14 +7,16 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from structlog.testing import capture_logs
 
 from borealis_py.app.state import AppState
 from borealis_py.cli.commands import publish
 from borealis_py.client import publisher
+from borealis_py.client.stimes import Boundaries
 from borealis_py.log.messages import Description
 from borealis_py.query import App
 from tests.cli.commands import Borealis
-from tests.client.folded import SCHEMA, Folded, World, row
+from tests.client.folded import SCHEMA, T0, Folded, World, row
 
 GOOD = "carrier,n,delay,late\nAA,1,0.5,true\nDL,2,0.5,true\n"
 
@@ -24,7 +26,7 @@ class Driven:
 
     paced = False
 
-    def __init__(self, world: World, there: int) -> None:
+    def __init__(self, world: World, there: int, **options: Any) -> None:
         self._world = world
         if there:
             first = world.ready("before")
@@ -32,7 +34,7 @@ class Driven:
                 first.send(row(n))
             world.run(1)
             first.stop()
-        self._publisher = world.ready("p", take_over=True)
+        self._publisher = world.ready("p", take_over=True, **options)
 
     def __enter__(self) -> Driven:
         return self
@@ -45,10 +47,10 @@ class Driven:
 
 
 class Site:
-    """Where the command publishes to: `there` rows are in the source before."""
+    """Where the command publishes to: `there` rows are in the source before. `options`: of its publisher."""
 
     def __init__(self) -> None:
-        self.world, self.there = World(), 0
+        self.world, self.there, self.options = World(), 0, dict[str, Any]()
 
     def folded(self) -> Folded:
         return self.world.folded()
@@ -61,7 +63,7 @@ def site(monkeypatch: pytest.MonkeyPatch) -> Site:
     state = AppState("flights", app.describe(), Description("{}", "h", 0, "f", "a1"))
     context = SimpleNamespace(log=None, app=lambda name: state)
     monkeypatch.setattr(publish, "open_context", lambda bootstrap: context)
-    monkeypatch.setattr(publisher, "Publisher", lambda *_, **__: Driven(found.world, found.there))
+    monkeypatch.setattr(publisher, "Publisher", lambda *_, **__: Driven(found.world, found.there, **found.options))
     return found
 
 
@@ -124,3 +126,30 @@ def test_lines_are_right_where_rows_are_numbered_from_behind(borealis: Borealis,
     file.write_text(GOOD + "DL,3,nan,true\n")
     said = borealis("publish", "ewr", file, "--append")
     assert "  line 4: malformed: field `delay` is nan" in said.err
+
+
+@pytest.mark.parametrize(
+    ("unit", "in_a_second"), [("seconds", 1), ("milliseconds", 1_000), ("nanoseconds", 1_000_000_000)]
+)
+def test_times_in_another_unit_are_told(
+    borealis: Borealis, site: Site, file: Path, unit: str, in_a_second: int
+) -> None:
+    """It was said that the rows begin before the app's origin, and to begin the app anew."""
+    site.options = {"boundaries": Boundaries.DATA}
+    first = T0 // 1_000_000 * in_a_second
+    file.write_text(f"carrier,n,delay,late,at\nAA,1,0.5,true,{first}\n")
+    said = borealis("publish", "ewr", file, "--stime", "at")
+    assert f"times of ewr seem to be {unit}, and are taken as microseconds: the first is {first}. " in said.err
+    assert "--reset" not in said.err
+
+
+def test_rows_before_the_origin_are_not_called_late_by_0_s(borealis: Borealis, site: Site, file: Path) -> None:
+    site.options = {"boundaries": Boundaries.DATA, "lateness_us": 200_000_000}
+    times = (T0 + 1_000_000, T0 - 100_000_000)
+    file.write_text("carrier,n,delay,late,at\n" + "".join(f"AA,1,0.5,true,{at}\n" for at in times))
+    with capture_logs() as logs:
+        said = borealis("publish", "ewr", file, "--stime", "at", "--lateness", "200s")
+    assert f"  line 3: late: stime {times[1]} is before the app's origin\n" in said.err
+    assert "flights.ewr: 1 rows lie before the app's origin\n" in said.err
+    assert "came too late" not in said.err
+    assert not logs, "a lateness of 100s would not have sufficed"

@@ -1,4 +1,4 @@
-"""Topics in Avro and Protobuf, from producers with the registry's own serializers to results."""
+"""Topics in Avro, Protobuf and JSON Schema, from producers with the registry's own serializers to results."""
 
 from __future__ import annotations
 
@@ -25,12 +25,13 @@ from tests.support.running import until
 from tests.support.schema_registry import framed
 
 NEEDS = "it is not installed: pip install 'borealis-py[avro,protobuf,registry]'"
-for package in ("httpx2", "authlib", "cachetools", "fastavro", "google.protobuf", "google.type"):
+for package in ("httpx2", "authlib", "cachetools", "fastavro", "google.protobuf", "google.type", "jsonschema"):
     pytest.importorskip(package, reason=f"{package}: {NEEDS}")
 
 from confluent_kafka.schema_registry import SchemaRegistryClient  # noqa: E402
 from confluent_kafka.schema_registry.avro import AvroSerializer  # noqa: E402
 from confluent_kafka.schema_registry.error import SchemaRegistryError  # noqa: E402
+from confluent_kafka.schema_registry.json_schema import JSONSerializer  # noqa: E402
 from confluent_kafka.schema_registry.protobuf import ProtobufSerializer  # noqa: E402
 from confluent_kafka.serialization import MessageField, SerializationContext  # noqa: E402
 from google.protobuf import timestamp_pb2  # noqa: E402
@@ -38,6 +39,14 @@ from google.protobuf import timestamp_pb2  # noqa: E402
 pytestmark = [pytest.mark.broker, pytest.mark.timeout(180)]
 
 APP, ORDERS, TICKS, UNKNOWN = "registered", "prod.registered-orders", "prod.registered-ticks", 99_999
+VISITS = "prod.registered-visits"
+VISIT = json.dumps(
+    {
+        "title": "Visit",
+        "type": "object",
+        "properties": {"at": {"type": "string", "format": "date-time"}, "basket": {"type": "array"}},
+    }
+)
 TEXT = f"""
 from borealis_py import App
 
@@ -100,6 +109,29 @@ def totals(bootstrap: str, query: str, key: str, value: str) -> dict[str, tuple[
         counts[of] += row["n"]
         sums[of] = sums.get(of, Decimal(0)) + Decimal(str(row[value]))
     return {of: (counts[of], sums[of]) for of in counts}
+
+
+def test_inspect_shows_the_fields_of_json_schemas_and_without_a_registry_those_of_the_records(
+    borealis: Borealis, here: Path, bootstrap: str, registry: Registry, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("BOREALIS_BOOTSTRAP", bootstrap)
+    admin, producer = AdminClient({"bootstrap.servers": bootstrap}), Producer({"bootstrap.servers": bootstrap})
+    admin.create_topics([NewTopic(VISITS, 1, 1)])[VISITS].result()
+    visit = JSONSerializer(VISIT, registry.client)
+    for n in range(3):
+        row = {"at": datetime.now(UTC).isoformat(), "basket": [n], "shop": "berlin"}
+        producer.produce(VISITS, visit(row, SerializationContext(VISITS, MessageField.VALUE)))
+    assert producer.flush(20) == 0
+    try:
+        alone = borealis("inspect", VISITS)
+        assert 'schema={"at": "string", "shop": "string"}' in alone.out
+        assert "the fields are those that the records show" in " ".join(alone.err.split())
+        (here / "borealis.yaml").write_text(f"schema_registry:\n  url: http://127.0.0.1:{registry.server_port}\n")
+        said = borealis("inspect", VISITS)
+        assert 'schema={"at": "timestamp", "basket": "json", "shop": "string"}' in said.out
+        assert 'format="json-schema", stime="at"' in said.out
+    finally:
+        admin.delete_topics([VISITS])
 
 
 def test_avro_and_protobuf_become_results_and_an_unknown_schema_a_dead_letter_that_names_it(

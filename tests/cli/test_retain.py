@@ -15,6 +15,7 @@ from borealis_py.cli import retaining
 from borealis_py.cli.main import main
 from borealis_py.protocol.settings import Timing
 from borealis_py.query import App
+from borealis_py.simulation.log.client import MemoryAdmin
 from tests.support.app_log import NAME, AppLog
 
 
@@ -43,13 +44,16 @@ def test_it_changes_it(log: AppLog, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["retain", "q", "needed", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["retain"] == {"q": "needed"}
     assert log.told[-2:] == ["retain/s", "retain/q"]
+    assert main(["retain", "s", "audited"]) == 0
+    assert capsys.readouterr().err.strip() == "s: audited"
 
 
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
         (["s", "ned"], "did you mean 'needed'"),
-        (["s", "audited"], 'choose "needed", "all" or a duration'),
+        (["s", "audite"], "did you mean 'audited'"),
+        (["q", "audited"], '"audited" is for sources'),
         (["q", "1s"], "shorter than its delay threshold, 3s"),
         (["x"], "no source, node or query 'x'"),
         (["x", "1h"], "no source, node or query 'x'"),
@@ -68,3 +72,14 @@ def test_what_makes_no_sense_is_refused_and_changes_nothing(
 def test_a_replica_is_given_up(log: AppLog, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["retain", "--forget", "q.r1"]) == 0
     assert "nothing is kept for q.r1 any more" in capsys.readouterr().err
+
+
+def test_segments_that_stay_large_are_told_and_nothing_stops(
+    log: AppLog, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(MemoryAdmin, "limit_segments", lambda self, most: {"a.s": "the ACLs lack ALTER_CONFIGS"})
+    assert main(["retain", "s", "needed"]) == 0
+    said = capsys.readouterr().err
+    assert "a.s: segment.bytes stays as it is" in said
+    assert "lack ALTER_CONFIGS" in said
+    assert said.splitlines()[-1] == "s: needed"

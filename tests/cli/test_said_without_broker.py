@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -31,3 +32,11 @@ def test_a_broker_that_runs_is_not_said_to_start(
     monkeypatch.setattr(broker, "_broker", lambda data_dir, port: there)
     said = borealis("broker", "up")
     assert ("starting Kafka" in said.err, "was already running" in said.err) == (not running, running)
+
+
+def test_the_hint_to_check_a_file_names_it_if_it_is_there(borealis: Borealis, tmp_path: Path) -> None:
+    file = tmp_path / "shop.py"
+    assert "hint: " not in borealis("up", file).err
+    file.write_text("app = App(\n")
+    assert f"hint: `borealis check {file}` tells whether a file is right" in borealis("up", file).err
+    assert "hint: " not in borealis("check", file).err

@@ -151,6 +151,31 @@ def test_a_lost_source_costs_what_was_explained(borealis: Borealis, bootstrap: s
     assert [explained[q]["completeness"] for q in ("sums", "every")] == [0.5, 0.75]
 
 
+def test_explain_tells_how_fast_streams_grow(borealis: Borealis) -> None:
+    """Those of the app that runs; of one that was never started, that it does not."""
+    with ExitStack() as stack:
+        for source in SOURCES:
+            stack.enter_context(publisher(source, app=APP))
+
+        def grows() -> dict[str, Any]:
+            found: dict[str, Any] = json.loads(borealis("explain", f"{APP}.py", "--json").out)["growth"]
+            return found
+
+        topics = [f"{APP}.{source}" for source in SOURCES]
+        until(lambda: all(grows()[topic]["bytes_a_day"] for topic in topics), "every source has some records")
+        found = grows()
+    for topic in topics:  # boundaries alone: 10 a second of some dozens of bytes
+        assert 1e6 < found[topic]["bytes_a_day"] < 1e9
+        assert found[topic]["records"] <= 200
+        assert found[topic]["seconds"] > 0
+        assert found[topic]["unknown"] is None
+    assert found[f"{APP}.sums"] is not None
+    Path("new.py").write_text(TEXT.format(name="seennew"))
+    lines = [" ".join(line.split()) for line in borealis("explain", "new.py").out.splitlines()]
+    assert "seennew.left not running" in lines
+    assert "seennew.sums.r0 not running" in lines
+
+
 def test_top_on_a_terminal_until_q(bootstrap: str) -> None:
     far, near = pty.openpty()
     command = [sys.executable, "-m", "borealis_py.cli.main", "top", "--app", APP]

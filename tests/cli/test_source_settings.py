@@ -102,3 +102,5 @@ def test_an_end_is_written_and_what_it_waits_for_is_told(borealis: Borealis, log
     tell(log, ingress_status(inputs=()), role=IngressRole.ENDED)
     said = borealis("source", "end", "orders", *SOON)
     assert (said.code, "orders: has ended" in said.err, "ended" in said.out) == (0, True, True)
+    said = borealis("source", "expect", "orders", "2s", *SOON)
+    assert (said.code, "orders: has ended: nothing is expected of it any more" in said.err) == (0, True)

@@ -227,7 +227,15 @@ def fate(**changes: object) -> Fate:
     ],
 )
 def test_how_a_process_ended_is_told(changes: dict[str, object], said: str) -> None:
-    assert fate_lines({ProcessName(1): fate(**changes)}, WALL_US) == [said]
+    assert fate_lines({ProcessName(1): fate(**changes)}, WALL_US, supervised=True) == [said]
+
+
+def test_a_process_whose_supervisor_is_gone_is_not_called_started_again() -> None:
+    (said,) = fate_lines({ProcessName(1): fate(next_wall_us=WALL_US + 8_000_000)}, WALL_US, supervised=False)
+    assert said == (
+        "replica 1 ended 5.0 s ago (killed by SIGKILL), and the supervisor that would start it again is gone, too: run "
+        "`borealis up`"
+    )
 
 
 def test_restarts_stand_in_the_table_once_there_are_any() -> None:

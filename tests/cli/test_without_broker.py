@@ -145,6 +145,15 @@ def test_explain_shows_what_a_loss_costs(borealis: Borealis, here: Path) -> None
     assert found["topics"]["chain.control"]["partitions"] == 3
 
 
+def test_explain_tells_no_growth_without_a_broker(borealis: Borealis, here: Path) -> None:
+    """Where one is asked for by its address, it says that none answers."""
+    (here / "app.py").write_text(chain_text())
+    nowhere = f"127.0.0.1:{free_port()}"
+    said = borealis("explain", "app.py", "--json", "--bootstrap", nowhere)
+    assert (said.code, json.loads(said.out)["growth"]) == (0, None)
+    assert said.err.strip() == f"how fast streams grow is not known: no broker answers at {nowhere}"
+
+
 def test_check_uses_the_timing_of_the_configuration(borealis: Borealis, here: Path) -> None:
     (here / "app.py").write_text(app_text())
     (here / "borealis.yaml").write_text("timing: {slack: 2s}\n")

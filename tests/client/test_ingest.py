@@ -94,8 +94,29 @@ def test_a_column_that_is_not_there_is_told_at_once_with_the_nearest() -> None:
         read_csv(io.BytesIO(b"carier,n\n"), {"carrier": "string"})
     with pytest.raises(IngestError, match=r"no column 'schd'.*'sched'"):
         read_csv(io.BytesIO(HEADER), SCHEMA, "schd")
-    with pytest.raises(IngestError, match="header line"):
+    with pytest.raises(IngestError, match="the input is empty"):
         read_csv(io.BytesIO(b""), SCHEMA)
+    with pytest.raises(IngestError, match="the first line is blank"):
+        read_csv(io.BytesIO(b"\n" + HEADER), SCHEMA)
+    for text, by in ((b"carrier;n", "semicolons"), (b"carrier\tn", "tabs"), (b"carrier|n", "vertical bars")):
+        with pytest.raises(IngestError, match=f"is separated by {by}: write commas"):
+            read_csv(io.BytesIO(text + b"\n"), {"n": "int64"})
+
+
+def test_a_column_that_is_there_twice_is_refused_if_it_is_read() -> None:
+    text = b"n,x,n,x\n1,2,3,4\n"
+    with pytest.raises(IngestError, match="2 columns 'n': which one is meant"):
+        read_csv(io.BytesIO(text), {"n": "int64"})
+    with pytest.raises(IngestError, match="2 columns 'n'"):
+        read_csv(io.BytesIO(b"carrier," + text), {"carrier": "string"}, "n")
+    (only,) = read_csv(io.BytesIO(b"carrier,x,x\nUA,2,4\n"), {"carrier": "string"})
+    assert only.values == {"carrier": "UA"}
+
+
+def test_json_lines_may_start_with_a_byte_order_mark_and_end_as_windows_ends_them() -> None:
+    items = jsonl_rows(b'\xef\xbb\xbf{"n": 1}\r\n{"n": 2}\r\n')
+    assert [i.values for i in items if isinstance(i, InputRow)] == [{"n": 1}, {"n": 2}]
+    assert bad(jsonl_rows(b'{"n": 1}\n\xef\xbb\xbf{"n": 2}\n')).line == 2
 
 
 def test_json_lines_keep_their_values_and_line_numbers() -> None:

@@ -156,7 +156,7 @@ def test_a_clock_that_is_set_back_keeps_no_row_waiting() -> None:
 
 
 def test_late_rows_are_warned_of_once_a_minute_with_the_lateness_that_would_have_done() -> None:
-    world = World()
+    world = World(origin=T0 // W - 100)  # no row lies before it
     publisher = world.ready("p", lateness_us=0)
     with capture_logs() as logs:
         for late_us in (200_000, 3_000_000, 250_000):
@@ -173,7 +173,7 @@ def test_late_rows_are_warned_of_once_a_minute_with_the_lateness_that_would_have
 
 
 def test_counts_tell_how_late_rows_came() -> None:
-    world = World()
+    world = World(origin=T0 // W - 100)
     publisher = world.ready("p", lateness_us=1_000_000)
     world.run(2)
     for ms in range(100):

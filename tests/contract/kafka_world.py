@@ -13,7 +13,7 @@ from confluent_kafka.admin import AdminClient, NewPartitions
 from borealis_py.kafka.log import KafkaLog
 from borealis_py.log import topics
 from borealis_py.log.base import Feed, Log, TopicSpec
-from tests.support.trimming import delete_before
+from tests.support.trimming import delete_before, segment_bytes
 
 T = TypeVar("T")
 _numbers = itertools.count(1)
@@ -59,6 +59,9 @@ class KafkaWorld:
 
     def delete_before(self, feed: Feed, offset: int) -> None:
         delete_before(self._log.bootstrap, feed, offset)
+
+    def segment_bytes(self, topic: str) -> int:
+        return segment_bytes(self._log.bootstrap, topic)
 
     def close(self) -> None:
         self._admin.close()

@@ -482,6 +482,18 @@ def test_topics_are_created_once_and_deleted(log_world: LogWorld) -> None:
     lookup.close()
 
 
+def test_segments_grow_no_larger_than_told(log_world: LogWorld) -> None:
+    large, small, tiny = (log_world.make_topic() for _ in range(3))
+    admin = log_world.log().admin()
+    assert admin.limit_segments({small: 2_000_000}) == {}
+    most = {large: 16_777_216, small: 16_777_216, tiny: 1, f"{large}.none": 16_777_216}
+    refused = admin.limit_segments(most)
+    admin.close()
+    assert list(refused) == [tiny], "what the log does not take is told, and the rest is done"
+    assert [log_world.segment_bytes(name) for name in (large, small)] == [16_777_216, 2_000_000]
+    assert log_world.segment_bytes(tiny) > 1
+
+
 def test_the_beginning_of_a_feed_is_deleted_and_no_more_of_it(log_world: LogWorld) -> None:
     topic = log_world.make_topic(partitions=2)
     feed, other = Feed(topic), Feed(topic, 1)

@@ -36,6 +36,9 @@ class LogWorld(Protocol):
     def delete_before(self, feed: Feed, offset: int) -> None:
         """Retention: the feed starts at `offset` afterwards."""
 
+    def segment_bytes(self, topic: str) -> int:
+        """How large the log lets a segment of a topic grow."""
+
     def close(self) -> None: ...
 
 
@@ -77,6 +80,9 @@ class MemoryWorld:
 
     def delete_before(self, feed: Feed, offset: int) -> None:
         self.memory.delete_before(feed, offset)
+
+    def segment_bytes(self, topic: str) -> int:
+        return self.memory.broker.segment_bytes[topic]
 
     def close(self) -> None:
         pass

@@ -85,6 +85,10 @@ def test_filters(predicate: str, message: str) -> None:
     assert message in refused(lambda s: s.filter(predicate))
 
 
+def test_no_function_spelled_alike_is_named_where_it_is_said_what_to_use() -> None:
+    assert refused(lambda s: s.filter("now() IS NULL")).split("\n")[0].endswith("; for the time use stime")
+
+
 def test_the_place_of_a_syntax_error_is_pointed_at() -> None:
     lines = refused(lambda s: s.filter("x > 1 AND AND b")).split("\n")
     assert lines[1:] == ["    x > 1 AND AND b", "              ^"]

@@ -7,10 +7,11 @@ from typing import Any
 
 import pytest
 
-from borealis_py.log.acks import Forgotten, ack_record, forget_record, read_ack
+from borealis_py.log.acks import Forgotten, ack_record, audit_record, forget_record, read_ack, read_audit
 from borealis_py.log.base import Feed, Record
 from borealis_py.log.description import Life
 from borealis_py.protocol.trimming import Need, ReplicaName
+from sunion.units import Bucket, Offset
 
 NAME = ReplicaName("clean.1", 2)
 NEED = Need(
@@ -81,3 +82,25 @@ def test_so_does_another_version() -> None:
         NAME,
         "acknowledgement of version 2",
     )
+
+
+AUDIT = b'{"app_uid":"a1","bucket":17000,"offsets":{"web":5,"till.0":0},"version":1}'
+
+
+def test_the_end_of_an_audit_is_this_and_comes_back() -> None:
+    offsets = {"web": Offset(5), "till.0": Offset(0)}
+    new = audit_record("app", "a1", "sales", Bucket(17_000), offsets)
+    assert (new.feed, new.key, new.value) == (Feed("app.acks"), b"sales/audit", AUDIT)
+    assert read_audit(record(new.key, new.value), Life("a1")) == ("sales", offsets)
+    assert read_audit(record(new.key, new.value), Life("a2")) is None
+
+
+def test_audits_and_replicas_do_not_take_each_other_s_records(caplog: pytest.LogCaptureFixture) -> None:
+    assert read_ack(record(b"sales/audit", AUDIT), Life("a1")) is None
+    assert read_audit(record(b"clean.1/2", GOLDEN), Life("a1")) is None
+    assert caplog.text == ""
+
+
+@pytest.mark.parametrize("value", [None, b"", b"{}", AUDIT.replace(b"5", b"-5"), AUDIT.replace(b":1}", b":2}")])
+def test_an_end_of_an_audit_that_cannot_be_used_is_in_doubt(value: bytes | None) -> None:
+    assert read_audit(record(b"sales/audit", value), Life("a1")) == ("sales", None)

@@ -195,3 +195,20 @@ def test_replicas_that_differ_are_handed_over_once_in_order_and_of_this_life_and
         it.read(record(f"diverged/{name}", encode(DisagreementSetting(app_uid, said))))
     assert it.take_disagreements() == [found, None]
     assert it.take_disagreements() == []
+
+
+def test_the_names_of_which_it_was_said_that_replicas_differ_are_those_of_the_node_and_of_its_queries() -> None:
+    serves = (Serves(query="one"), Serves(query="two"))
+    delays = {"one": Delays(3_000_000), "two": Delays(3_000_000)}
+    it = DynamicSettings(Life("a1"), "cut.0", 1, serves, delays, TIMING)
+    found = Disagreement(7, 0, "aa", 1, "bb", "cut.0")
+    for name, app_uid, said in (
+        ("one", "a1", found),
+        ("three", "a1", found),
+        ("two", "b2", found),
+        ("cut", "a1", None),
+    ):
+        it.read(record(f"diverged/{name}", encode(DisagreementSetting(app_uid, said))))
+    assert it.take_differing() == {"one", "cut"}
+    assert it.take_differing() == set()
+    assert it.take_disagreements() == [None]

@@ -35,6 +35,7 @@ from borealis_py.node.peers import Unpublished
 from borealis_py.node.replica import NumberShared, Replica, Superseded
 from borealis_py.node.reporter import Reporter, StatusSnapshot
 from borealis_py.node.spec import ReplicaSpec
+from borealis_py.node.telling import AGAIN_US
 from borealis_py.protocol.redo import RedoJob, RedoPlace
 from borealis_py.protocol.settings import Delays, Timing
 from borealis_py.protocol.trimming import Graph, Need, NodeReads, ReplicaName, Trimming
@@ -223,6 +224,38 @@ def test_a_difference_is_written_into_the_settings_and_stops_publishing_for_good
     world.run(successor, 3.0)
     assert world.status.diverged == ""
     assert world.status.publishing
+
+
+def test_a_difference_that_the_log_has_lost_is_written_again_until_it_is_there_or_an_operator_clears_it(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    append, lost = MemoryAppender.append, list[bytes]()
+
+    def losing(self: MemoryAppender, record: NewRecord, token: object = None) -> None:
+        if (record.key or b"").startswith(b"diverged/") and len(lost) < 2:
+            lost.append(record.value or b"")
+        else:
+            append(self, record, token)
+
+    monkeypatch.setattr(MemoryAppender, "append", losing)
+    replica = world.start()
+    world.run(replica, 0.5)
+    first = replica.manager.f_s
+    assert world.publisher.send({"v": 3}, world.scheduler.now_us)
+    world.up_says(StableRange(1, FIRST, first + 50))
+    world.run(replica, 1.0)
+    beat = heartbeat(1, digests=(Digest(FIRST, first + 50, OTHER),))
+    world.log.broker.append(NewRecord(world.spec.control_feed, encode(beat), beat_key("q", 1)))
+
+    def told() -> list[bytes]:
+        return [r.value or b"" for r in world.log.committed(world.spec.settings_feed) if r.key == b"diverged/q"]
+
+    world.run(replica, 1.0)
+    assert (len(lost), told()) == (1, [])
+    world.run(replica, AGAIN_US / 1e6)
+    assert (len(lost), told()) == (2, [])
+    world.run(replica, 3 * AGAIN_US / 1e6)
+    assert told() == lost[:1], "once, as it was found, and never again"
 
 
 def test_heartbeats_with_digests_that_no_replica_tells_are_ignored(world: World) -> None:

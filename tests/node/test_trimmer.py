@@ -8,7 +8,7 @@ from typing import Any, cast
 
 import pytest
 
-from borealis_py.log.acks import ack_record, forget_record
+from borealis_py.log.acks import ack_record, audit_record, forget_record
 from borealis_py.log.base import Feed, Log, LogError, NewRecord, TopicSpec
 from borealis_py.log.description import APP_KEY, OtherLife
 from borealis_py.log.messages import Description, encode
@@ -24,6 +24,7 @@ from borealis_py.simulation.cluster.processes import LocalClock
 from borealis_py.simulation.log.client import MemoryLog
 from sunion.bucket import Buckets
 from sunion.model import Input
+from sunion.units import Bucket, Offset
 
 BUCKETS = Buckets(100_000)
 FIRST = 17_000_000
@@ -48,7 +49,8 @@ class World:
             log=cast(Log, None), data_dir=Path("/data"), timing=Timing(), serves=(Serves(query="q"),), position=1,
             corrected=True, replicas=2, host="m1", trimming=Trimming(GRAPH),
         )  # fmt: skip
-        self.trimmer = Trimmer(self.spec, Trimming(GRAPH), LocalClock(self.scheduler, 0))
+        trimming = Trimming(GRAPH, audits={"s": ("q", "r")})
+        self.trimmer = Trimmer(self.spec, trimming, LocalClock(self.scheduler, 0))
         self.lookup = self.log.client("q").lookup()
         self.put(SOURCE, pack(ClaimHeader("a1", 1, "p", 0)), FIRST)
         for n in range(LENGTH):
@@ -73,6 +75,10 @@ class World:
     def all_say(self, upto: int, published: int) -> None:
         for node, index in (("q", 0), ("q", 1), ("r", 0)):
             self.says(node, index, upto, published)
+
+    def audited(self, query: str, offset: int, source: str = "s") -> None:
+        """The next audit of a query reads the source from this offset on."""
+        self.log.broker.append(audit_record("app", "a1", query, Bucket(FIRST), {source: Offset(offset)}))
 
     def decide(self, retain: Retain = NEEDED, frontier: int = LENGTH) -> Trims:
         return self.trimmer.decide(self.lookup, FIRST + frontier, (), lambda name: retain)
@@ -145,6 +151,34 @@ def test_without_such_a_record_nothing_of_it_goes() -> None:
     world.log.delete_before(SOURCE, LENGTH + 1)
     assert SOURCE not in world.decide().deletions
     assert world.held_by()[1] == ("publisher of s",)
+
+
+def test_of_a_source_that_is_kept_as_audited_only_what_all_audits_have_verified_goes() -> None:
+    """Whatever else is not needed; streams of replicas are no matter of audits."""
+    world, kept = World(), Retain(0, audited=True)
+    world.all_say(40, published=60)
+    assert world.decide(kept).deletions == {OWN: 40}
+    assert world.held_by(kept)[1] == ("audit of q (none has ended with --advance yet)",)
+    world.audited("q", 20)
+    assert world.held_by(kept)[1] == ("audit of r (none has ended with --advance yet)",)
+    world.audited("r", 30)
+    assert world.decide(kept).deletions == {OWN: 40, SOURCE: 20}
+    assert world.held_by(kept)[1] == ("audit of q",)
+    assert world.decide(NEEDED).deletions[SOURCE] == 40, "it asks no audit"
+    world.audited("q", 90)
+    world.audited("r", 95)
+    assert world.decide(kept).deletions[SOURCE] == 40, "replicas read from there"
+
+
+def test_an_audit_that_does_not_tell_holds_the_source() -> None:
+    world, kept = World(), Retain(0, audited=True)
+    world.all_say(40, published=60)
+    world.audited("q", 20)
+    world.audited("r", 20, source="t")
+    assert world.held_by(kept)[1] == ("audit of r (says nothing of s)",)
+    world.log.broker.append(NewRecord(ACKS, b"garbage", b"q/audit"))
+    assert world.held_by(kept)[1] == ("audit of q (what it said cannot be used)",)
+    assert SOURCE not in world.decide(kept).deletions
 
 
 def test_a_source_is_trimmed_by_the_first_node_that_reads_it() -> None:

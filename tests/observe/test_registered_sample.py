@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import json
 from collections.abc import Sequence
 from decimal import Decimal
 
@@ -91,6 +92,40 @@ def test_protobufs_fields_are_those_of_the_messages_that_were_sent() -> None:
     seen = surveyed([framed(3, b"\x02\x02" + order)], ToldRegistry({3: RegisteredSchema("PROTOBUF", text)}))
     assert (seen.format, seen.unusable, seen.stime) == ("protobuf", 0, "at")
     assert {one.name: one.type for one in seen.fields} == {"n": "int64", "shop": "string", "at": "timestamp"}
+
+
+def test_json_fields_are_those_of_the_schemas_and_what_they_leave_open_is_what_the_records_show() -> None:
+    def told(**properties: object) -> RegisteredSchema:
+        return RegisteredSchema("JSON", json.dumps({"type": "object", "properties": properties}))
+
+    number, moment = {"type": "number"}, {"type": "string", "format": "date-time"}
+    registry = ToldRegistry(
+        {7: told(n={"type": "integer"}, at=moment, tags={"type": "array"}, odd={"type": ["string", "integer"]}, any={}),
+         9: told(n=number, at=moment)},
+        complete=True,
+    )  # fmt: skip
+    first = {"n": 1, "at": "2023-11-14T22:13:18.5+00:00", "tags": [1], "odd": 1, "any": True, "more": "x"}
+    values = [framed(7, json.dumps(first).encode()), framed(9, b'{"n":1.5,"at":"2023-11-14T22:13:19Z","N":2}'),
+              framed(7, b'{"n":"x"}'), framed(8, b'{"n":3,"at":"2023-11-14T22:13:19Z"}'), b"{}", None]  # fmt: skip
+    seen = surveyed(values, registry)
+    assert (seen.format, seen.records, seen.unusable, seen.stime) == ("json-schema", 6, 3, "at")
+    assert [(one.name, one.type, one.present, one.null) for one in seen.fields] == [
+        ("n", None, 3, 0), ("at", "timestamp", 3, 0), ("tags", "json", 3, 2), ("odd", None, 3, 0),
+        ("any", "bool", 1, 0), ("more", "string", 1, 0), ("N", None, 1, 0),
+    ]  # fmt: skip
+    assert seen.fields[0].why == seen.fields[-1].why == "another field differs from it only in upper and lower case"
+    assert seen.fields[3].why == "its values are of several types: int64, string"
+    assert seen.call().splitlines()[1:] == [
+        '                   schema={"at": "timestamp", "tags": "json", "any": "bool", "more": "string"},',
+        '                   format="json-schema", stime="at", stime_unit="us", lateness="5s", partitions=2)',
+    ]
+
+
+@pytest.mark.parametrize("text", ["{}", "true", "[", '{"properties": {"stime": {"type": "integer"}}}'])
+def test_of_a_json_schema_that_names_no_column_all_is_what_the_records_show(text: str) -> None:
+    seen = surveyed([framed(7, b'{"n":1}'), framed(7, b'{"n":2}')], ToldRegistry({7: RegisteredSchema("JSON", text)}))
+    assert (seen.format, seen.unusable) == ("json-schema", 0)
+    assert [(one.type, one.present) for one in seen.fields if one.name == "n"] == [("int64", 2)]
 
 
 def test_a_registry_that_says_nothing_is_waited_for_and_named() -> None:

@@ -9,7 +9,7 @@ import msgspec
 
 from borealis_py.log.base import Feed, Lookup, Record
 from borealis_py.log.corrected import Progress, row_headers
-from reconcile.audit import AuditSpec
+from reconcile.audit import Audited, AuditSpec
 from tests.reconcile.list_world import ORIGIN, ListKernel, StubLog, StubLookup, batch, claim, list_work
 from tests.reconcile.replica import Replica
 
@@ -47,10 +47,17 @@ def published(upto: int) -> list[Record | None]:
     return records
 
 
-def spec(rows: list[Record | None], progress: int | None, whole: bool = False, lost: int = 0) -> AuditSpec:
+def spec(
+    rows: list[Record | None],
+    progress: int | None,
+    whole: bool = False,
+    lost: int = 0,
+    start: Audited | None = None,
+    advance: bool = False,
+) -> AuditSpec:
     marks = (
         [] if progress is None else [msgspec.json.encode(Progress("a1", b, 0, 1)) for b in range(ORIGIN, progress + 1)]
     )
     logs = {"s": SOURCE, "app.q": rows, "app.q.progress": [*marks, *[None] * 40]}
     work = replace(list_work({"s": SOURCE}), log=CorrectedLog(logs, lost))
-    return AuditSpec(work, CORRECTED, PROGRESS, ORIGIN, whole)
+    return AuditSpec(work, CORRECTED, PROGRESS, ORIGIN, whole, start=start, advance=advance)

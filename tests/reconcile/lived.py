@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import closing
+from dataclasses import replace
+from types import MappingProxyType
+from typing import Any
 
 import msgspec
 
@@ -16,11 +19,13 @@ from borealis_py.log.kernel import Kernel
 from borealis_py.query import AppSpec
 from borealis_py.query.names import base_name
 from borealis_py.query.partitions import physical
-from reconcile.audit import AuditResult, audit, audit_specs
+from reconcile.audit import Audited, AuditResult, audit, audit_specs
 from sunion.model import Input, Output
 from tests.reconcile import flights_world
 from tests.reconcile.replica import Replica
 from tests.support.instant_log import InstantLog
+
+_NONE: Mapping[str, Any] = MappingProxyType({})
 
 
 class Lived:
@@ -49,17 +54,30 @@ class Lived:
             kernel.close()
 
     def audit(
-        self, query: str, letters: list[NewRecord] | None = None, parts: int | None = None, **changed: list[NewRecord]
+        self,
+        query: str,
+        letters: list[NewRecord] | None = None,
+        parts: int | None = None,
+        starts: Mapping[str, Audited] = _NONE,
+        advance: bool = False,
+        trimmed: Mapping[str, int] = _NONE,
+        **changed: list[NewRecord],
     ) -> list[AuditResult]:
-        """Of each partition, or the first so many; with other dead letters or other records than were written."""
+        """Of each partition, or the first so many; with other dead letters or other records than were written.
+
+        Args:
+            starts: by partition. trimmed: the first offset of each source that is still there.
+        """
         log = InstantLog()
         with closing(log.admin()) as admin:
             admin.create(topics_of(self.spec))
         log.put(*(self.letters if letters is None else letters))
         for records in (self.records | changed).values():
             log.put(*records)
+        for source, first in trimmed.items():
+            log.delete_before(topics.source(self.spec.name, source), first)
         todo = audit_specs(self.spec, query, log, flights_world.ORIGIN, flights_world.AHEAD_US, "a1")
-        return [audit(one) for one in todo[:parts]]
+        return [audit(replace(one, start=starts.get(one.work.node), advance=advance)) for one in todo[:parts]]
 
     def _run(self, name: str) -> Mapping[int, Output]:
         kernel, inputs, first = self._kernels[name], self._running.inputs_of(name), flights_world.ORIGIN

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 
 import msgspec
 import pytest
@@ -13,7 +14,7 @@ from borealis_py.query import AppSpec
 from reconcile.audit import audit
 from tests.reconcile import flights_world
 from tests.reconcile.audits import published, spec
-from tests.reconcile.list_world import ORIGIN
+from tests.reconcile.list_world import ORIGIN, ListKernel
 from tests.reconcile.lived import Lived
 
 
@@ -143,3 +144,85 @@ def test_dead_letters_of_partitions_are_compared_once_for_all_of_them():
 def test_a_source_without_its_beginning_is_an_error(lost: int):
     result = audit(spec(published(30), 30, lost=lost))
     assert result.error.startswith(f"source s no longer has its beginning (first kept offset is {lost})")
+
+
+def test_an_audit_goes_on_where_the_last_one_ended():
+    first = audit(spec(published(20), 20, advance=True))
+    assert (first.clean, first.upto, first.rows, first.resumed) == (True, 20, 10, False)
+    at = first.reached
+    assert at.bucket == 20
+    (mark,) = at.marks
+    second = audit(spec(published(30), 30, start=at, advance=True, lost=mark.offset))
+    assert (second.clean, second.origin, second.upto, second.rows) == (True, 20, 30, 10)
+    assert (second.resumed, second.reached.bucket) == (True, 30)
+    third = audit(spec(published(30), 30, start=second.reached, advance=True))
+    assert (third.clean, third.rows, third.reached) == (True, 0, None), "nothing is new"
+
+
+def test_it_stands_on_the_state_that_the_last_one_computed():
+    at = audit(spec(published(20), 20, advance=True)).reached
+    wrong = audit(spec(published(30), 30, start=replace(at, state=ListKernel().encode_state(ListKernel().initial()))))
+    assert (wrong.clean, wrong.differences) == (False, 10)
+
+
+def test_who_did_not_ask_for_it_or_found_a_difference_goes_on_nowhere():
+    assert audit(spec(published(20), 20)).reached is None
+    assert audit(spec(published(20)[:-4], 20, advance=True)).reached is None
+    assert audit(spec([], None, advance=True)).reached is None
+
+
+@pytest.mark.parametrize(
+    ("plant", "first"),
+    [
+        (lambda rows: rows[:-2], "row 29:0 missing"),
+        (lambda rows: [*rows, rows[4]], "row 12:0 "),
+        (lambda rows: [*rows[:20], rows[4], *rows[20:]], "row 12:0 "),
+        (lambda rows: [*rows[:-2], msgspec.structs.replace(rows[-2], value=b'{"total": 3.1}')], "row 29:0 is "),
+    ],
+)
+def test_what_came_since_is_found_also_of_buckets_that_were_verified(plant, first):
+    at = audit(spec(published(20), 20, advance=True)).reached
+    result = audit(spec(plant(published(30)), 30, start=at))
+    assert (result.differences, str(result.first)[: len(first)]) == (1, first)
+
+
+def test_a_source_that_lost_what_the_next_audit_reads_is_an_error():
+    (mark,) = (at := audit(spec(published(20), 20, advance=True)).reached).marks
+    result = audit(spec(published(30), 30, start=at, lost=mark.offset + 1))
+    assert f"source s no longer has offset {mark.offset}, where the last audit with --advance ended" in result.error
+    assert 'retain="audited"' in result.error
+
+
+@pytest.mark.parametrize("behind", [1, 7, 20, 41])
+def test_a_query_that_was_cut_goes_on_from_any_bucket_without_what_lay_before(behind: int):
+    """Its windows are open there, and nodes before it are ahead of it. Dead letters go on, too."""
+    lived = Lived(chain(), CHAIN_LOGS)
+    at, letters = lived.end - behind, lived.letters
+    early = {"totals.progress": [progress_record("chain", "totals", Progress("a1", at, 0, 1))]}
+    (first,) = lived.audit("totals", advance=True, **early)
+    assert (first.clean, first.upto, first.reached.bucket) == (True, at, at)
+    sources = dict(zip(("s", "t"), (mark.offset for mark in first.reached.marks), strict=True))
+    on = {"starts": {"totals": first.reached}, "trimmed": sources}
+    (second,) = lived.audit("totals", advance=True, **on)
+    assert (second.error, second.clean, second.origin, second.upto) == (None, True, at, lived.end)
+    assert first.rows + second.rows == len(lived.records["totals"])
+    assert first.dead_letters + second.dead_letters >= len(letters), "none is passed over"
+    (more,) = lived.audit("totals", [*letters, letters[0]], **on)
+    assert (more.clean, more.dead_letter_differences, more.first_dead_letter.kind) == (False, 1, "extra")
+    (whole,) = lived.audit("totals", trimmed=sources)
+    assert whole.error is not None
+    assert "no longer has its beginning" in whole.error
+    assert "no end of an audit with --advance is kept here" in whole.error
+
+
+def test_partitions_go_on_each_from_where_its_own_audit_ended():
+    lived = Lived(parted(), {"s.0": flights_world.log(3, 6), "s.1": flights_world.log(4, 6)})
+    half = lived.end - 25
+    early = {"totals.1.progress": [progress_record("parted", "totals.1", Progress("a1", half, 0, 1))]}
+    before = lived.audit("totals", advance=True, **early)
+    assert all(r.clean for r in before), before
+    starts = {r.query: r.reached for r in before}
+    assert starts["totals.1"].bucket == half
+    after = lived.audit("totals", starts=starts, advance=True)
+    assert [(r.error, r.clean) for r in after] == [(None, True)] * 3
+    assert [r.rows for r in before][1] + after[1].rows == len(lived.records["totals.1"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -10,6 +11,10 @@ from typing import Any
 
 import pytest
 
+from borealis_py.app.settings import set_retain
+from borealis_py.app.state import read_app
+from borealis_py.app.topics import fit_segments
+from borealis_py.cli.main import main
 from borealis_py.log import topics
 from borealis_py.log.base import Feed
 from borealis_py.node.spec import ReplicaSpec
@@ -18,9 +23,10 @@ from borealis_py.query import App
 from borealis_py.runtime.specs import replica_spec
 from tests.support import running as running_module
 from tests.support.running import RunningApp, running, until
+from tests.support.trimming import segment_bytes
 
 pytestmark = pytest.mark.broker
-NAME = "trimmed"
+NAME, LATER, AUDITED = "trimmed", "trimmedlater", "trimmedaudited"
 
 
 def an_app() -> App:
@@ -81,4 +87,74 @@ def test_topics_become_short_and_no_row_is_lost_or_doubled(
             publish_until(lambda: app.statuses()[-1].trims != (), "trimming is reported")
             until(lambda: len(rows(app)) == sent, "all rows are published")
         assert rows(app) == list(range(sent))
+        assert not app.errors, app.errors
+
+
+def test_an_app_that_is_trimmed_later_gets_segments_that_can_be_freed(bootstrap: str, tmp_path: Path) -> None:
+    it = App(LATER, bucket="50ms", retain="all")
+    it.query("q", it.source("src", schema={"n": "int64"}), delay_threshold="2s", replicas=1)
+    source, own, corrected = (f"{LATER}.{of}" for of in ("src", "q.r0", "q"))
+    app = RunningApp(bootstrap, it, tmp_path)
+    before = {name: segment_bytes(bootstrap, name) for name in (source, own, corrected)}
+    assert min(before.values()) > 1 << 26, "the broker's own"
+    assert fit_segments(app.log, app.state) == {}
+    assert segment_bytes(bootstrap, own) == before[own]
+    set_retain(app.log, app.state, "src", 0)
+    set_retain(app.log, app.state, "q", 0)
+    assert fit_segments(app.log, read_app(app.log, LATER)) == {}
+    now = {name: segment_bytes(bootstrap, name) for name in before}
+    assert now == {source: 1 << 26, own: 1 << 24, corrected: before[corrected]}
+
+
+def test_a_source_that_is_kept_as_audited_goes_as_far_as_audits_have_come(
+    bootstrap: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Windows are open where the first audit ends, and the second one stands on their state."""
+    monkeypatch.setattr(running_module, "replica_spec", often(replica_spec))
+    it = App(AUDITED, bucket="50ms", retain="all")
+    counted = it.source("src", schema={"n": "int64"}, retain="audited").window("1s", every="200ms")
+    it.query("q", counted.agg(n="count(*)", total="sum(n)"), delay_threshold="2s", replicas=1)
+
+    def audit(*more: str) -> tuple[int, dict[str, Any]]:
+        where = ["--bootstrap", bootstrap, "--app", AUDITED, "--data-dir", str(tmp_path)]
+        code = main(["audit", "q", "--no-spark", "--json", *where, *more])
+        (said,) = (line for line in capsys.readouterr().out.splitlines() if line.startswith("[{"))  # replicas log, too
+        (found,) = json.loads(said)
+        return code, found
+
+    with running(bootstrap, it, tmp_path, Timing(checkpoint_us=300_000)) as app, app.publisher("src") as source:
+        app.start(0)
+        app.wait_ready(0)
+        sent, feed = 0, topics.source(AUDITED, "src")
+
+        def publish_until(condition: Callable[[], bool], what: str) -> None:
+            def done() -> bool:
+                nonlocal sent
+                source.send({"n": sent})
+                sent += 1
+                return condition()
+
+            until(done, what)
+
+        def held() -> set[str]:
+            return {who for status in app.statuses()[-3:] for trim in status.trims for who in trim.held_by}
+
+        publish_until(lambda: "audit of q (none has ended with --advance yet)" in held(), "the audit is waited for")
+        publish_until(lambda: len(app.corrected("q")) > 10, "some windows are published")
+        assert app.lookup.bounds(feed)[0] == 0
+        code, first = audit("--advance")
+        assert (code, first["clean"], first["resumed"], first["advanced"]) == (0, True, False, True)
+        assert first["rows"] > 10
+        publish_until(lambda: app.lookup.bounds(feed)[0] > 0, "what was verified goes")
+        many = len(app.corrected("q"))
+        publish_until(lambda: len(app.corrected("q")) > many + 10, "more windows are published")
+        code, second = audit()
+        assert (code, second["clean"], second["resumed"], second["origin"]) == (0, True, True, first["upto"])
+        assert second["rows"] > 10
+        assert main(["audit", "q", "--advance", "--whole", "--app", AUDITED, "--bootstrap", bootstrap]) == 2
+        capsys.readouterr()
+        shutil.rmtree(tmp_path / AUDITED / "q.audit")
+        code, lost = audit()
+        assert (code, lost["clean"]) == (1, False)
+        assert "source src no longer has its beginning" in lost["error"]
         assert not app.errors, app.errors

@@ -131,6 +131,11 @@ def _given_up_in_vain() -> AbstractContextManager[object]:
     return mock.patch.object(Watermarks, "give_up", return_value=None)
 
 
+def _ends_at_once() -> AbstractContextManager[object]:
+    """END does not wait for what the topic held when its users set that the source is to end."""
+    return mock.patch.object(Copier, "_may_end", lambda self, index: self._end_us is not None)
+
+
 BUGS = (
     Bug("positions are those after the rows", _positions_one_record_late, "copied 2 times", ("kill", "pause")),
     Bug("open transactions hold the boundary", _committed_ends, "called late", ("transaction",)),
@@ -140,6 +145,7 @@ BUGS = (
     Bug("a standby takes over", _nobody_takes_over, "no ingress owns", ("kill",)),
     Bug("an owner without ends falls silent", _never_silent, "no ingress", ("cut_topic",)),
     Bug("nobody waits for what was given up", _given_up_in_vain, "of a partition that was given up", ("kill",), True),
+    Bug("END comes after all that the topic held", _ends_at_once, "copied 0 times", settings=True),
     Bug("new partitions begin at their beginning", _new_partitions_from_their_end, "copied 0 times", ("grow",)),
 )
 

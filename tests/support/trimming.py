@@ -1,9 +1,10 @@
-"""Deleting a topic's oldest records, as its retention would."""
+"""Deleting a topic's oldest records, as its retention would; and how large a segment of it may grow."""
 
 from __future__ import annotations
 
 from contextlib import closing
 
+from confluent_kafka.admin import AdminClient, ConfigResource, ResourceType  # type: ignore[attr-defined]
 from kafka import TopicPartition
 from kafka.admin import KafkaAdminClient
 
@@ -14,3 +15,11 @@ def delete_before(bootstrap: str, feed: Feed, offset: int) -> None:
     """Kafka's DeleteRecords: everything of the feed below this offset."""
     with closing(KafkaAdminClient(bootstrap_servers=bootstrap)) as admin:
         admin.delete_records({TopicPartition(*feed): offset})
+
+
+def segment_bytes(bootstrap: str, topic: str) -> int:
+    """The setting `segment.bytes` of a topic, the broker's own if it has none."""
+    asked = ConfigResource(ResourceType.TOPIC, topic)
+    client = AdminClient({"bootstrap.servers": bootstrap})  # it must outlive its answer
+    (answer,) = client.describe_configs([asked]).values()
+    return int(answer.result(30)["segment.bytes"].value)

@@ -315,6 +315,26 @@ def test_records_of_another_life_say_nothing() -> None:
     assert verdict.looked_at["records of another life"] == 2
 
 
+@pytest.mark.parametrize("lost", range(1, 28))
+def test_a_replica_s_topic_may_begin_anywhere(lost: int) -> None:
+    """Trimming leaves what begins in the middle of a divergence, or of its correction."""
+    topics = good()
+    for name in ("q.r0", "cut.r1"):
+        topics.begin[name], topics.lists[name] = lost, topics.lists[name][lost:]
+    verdict = topics.judge()
+    assert not verdict.kinds, verdict
+
+
+def test_what_a_divergence_says_that_began_before_its_topic_is_still_judged() -> None:
+    topics = good()
+    at = LOST - ORIGIN + 1
+    for name in ("q.r0", "q.r1"):
+        topics.begin[name], topics.lists[name] = at, topics.lists[name][at:]
+    assert not topics.judge().kinds
+    topics.lists["q.r0"][0] = (tentative(LOST + 1, diverged=LOST + 2), ())
+    assert topics.judge().kinds == {AnomalyKind.UNLABELLED_PARTIAL}
+
+
 def test_topics_that_lost_their_beginning_are_judged_from_where_they_begin() -> None:
     topics = good()
     for name, count in (("q", 3), ("q.r0", 5), ("q.r1", 4), ("cut.r0", 2), ("cut.r1", 2), ("a", 1), ("deadletter", 1)):

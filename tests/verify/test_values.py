@@ -100,6 +100,29 @@ def test_a_row_in_arrow_is_taken_by_both_or_by_neither(rows: list[tuple[int | No
     assert ours == theirs
 
 
+BYTES = [b"{}", b'"\xff"', b"\xc3", b'"\xed\xa0\x80"', b'"\xf4\x90\x80\x80"', b'"\xc0\xaf"', '"é"'.encode(), None]
+UNSCALED = [0, 99_999, -99_999, 100_000, -100_000, 2**127 - 1, -(2**127)]
+
+
+@given(st.lists(st.tuples(st.sampled_from(BYTES), st.sampled_from(UNSCALED)), min_size=1, max_size=5))
+def test_a_row_with_bytes_that_are_none_of_its_types_is_taken_by_neither(rows: list[tuple[bytes | None, int]]) -> None:
+    texts, numbers = zip(*rows, strict=True)
+    held = pa.Array.from_buffers(pa.string(), len(rows), pa.array(texts, pa.binary()).buffers())
+    wide = pa.py_buffer(b"".join(n.to_bytes(16, "little", signed=True) for n in numbers))
+    columns = []
+    for f in codec.schema.remove(len(COLUMNS)):
+        if f.name == "j":
+            columns.append(pa.ExtensionArray.from_storage(f.type, held))
+        elif f.name == "m":
+            columns.append(pa.Array.from_buffers(f.type, len(rows), [None, wide]))
+        else:
+            columns.append(pa.nulls(len(rows), f.type))
+    payload = codec.encode(pa.RecordBatch.from_arrays(columns, schema=codec.schema.remove(len(COLUMNS))))
+    ours, theirs = both(payload, "arrow", len(rows))
+    assert ours == theirs
+    assert ours is not None
+
+
 @given(worlds.typed_histories(3))
 def test_results_are_read_and_said_alike(history: worlds.Buckets) -> None:
     for parts in history.values():

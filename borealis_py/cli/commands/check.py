@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from borealis_py.cli.console import print_json, print_table, say
-from borealis_py.cli.foreign import check_registries, print_topics, say_remarks, with_asked_inputs
+from borealis_py.cli.foreign import check_clusters, print_topics, say_remarks, with_asked_inputs
 from borealis_py.cli.options import Json
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ def check(file: AppFile, rows: Rows = None, json: Json = False) -> None:
     timing = config.protocol_timing()
     reports = check_app(spec, timing)
     check_places(spec.name, config.checkpoints)
-    check_registries(spec, config)
+    check_clusters(spec, config)
     if spec.functions or rows:
         _try_functions(spec, rows or [])
     say_remarks(spec, timing)

@@ -27,7 +27,8 @@ def ingress(
     them.
 
     The app must be described (`up --describe-only` elsewhere); waits a minute for that. Run two, with different
-    numbers: one takes over when the other ends. Its log is on standard error.
+    numbers: one takes over when the other ends. Once all its sources have ended, it stays and does nothing. Its log is
+    on standard error.
     """
     context = open_context(bootstrap, data_dir, http)
     state = wait_described(context, app)

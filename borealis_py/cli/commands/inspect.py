@@ -36,19 +36,19 @@ def inspect(
 ) -> None:
     """Show the format, fields, rate, lateness and gaps of a topic that other programs write, and how an app reads it.
 
-    Reads its newest records, and changes nothing. Of Avro and Protobuf, the fields are those of their schemas, which
-    the registry of the topic's cluster has (`schema_registry:`).
+    Reads its newest records, and changes nothing. Of Avro, Protobuf and JSON Schema, the fields are those of their
+    schemas, which the registry of the topic's cluster has (`schema_registry:`).
     """
     from borealis_py.config.kafka import cluster_of
-    from borealis_py.observe.topic_formats import REGISTERED, recognised
+    from borealis_py.observe.topic_formats import in_registry, recognised
     from borealis_py.observe.topic_sample import sample
     from borealis_py.observe.topic_survey import survey
 
     context = open_context(bootstrap)
     partitions, found = sample(cluster_of(context.config, context.log, cluster), topic, records)
     form = recognised(found)
-    if form.name.startswith(REGISTERED):
-        form = _by_registry(found, context.config, cluster) or form
+    if in_registry(form):
+        form = _by_registry(form, found, context.config, cluster)
     seen = survey(topic, partitions, found, form)
     if json:
         print_json({**asdict(seen), "suggested_lateness_us": seen.lateness_us, "call": seen.call(cluster)})
@@ -56,22 +56,24 @@ def inspect(
     _print(seen, cluster)
 
 
-def _by_registry(records: Sequence[Record], config: Config, cluster: str | None) -> SampledFormat | None:
-    """What the schemas of the cluster's registry say; None: it has none, or it does not say."""
+def _by_registry(form: SampledFormat, records: Sequence[Record], config: Config, cluster: str | None) -> SampledFormat:
+    """What the schemas of the cluster's registry say; the same `form`, if it has none or does not say."""
     from contextlib import closing
 
     from borealis_py.config.config import ConfigError
     from borealis_py.config.kafka import registry_of
     from borealis_py.kafka.schema_registry import ConfluentRegistry, RegistryUnusable
     from borealis_py.observe.registered_sample import SchemasUnknown, by_registry
+    from borealis_py.observe.topic_formats import JSON_SCHEMA
     from borealis_py.query.errors import QueryError
 
     try:
         with closing(ConfluentRegistry(registry_of(config, cluster))) as registry:
             return by_registry(records, registry)
     except (ConfigError, RegistryUnusable, SchemasUnknown, QueryError) as exc:
-        say(str(exc), "yellow")
-    return None
+        instead = "; the fields are those that the records show" if form.name == JSON_SCHEMA else ""
+        say(f"{exc}{instead}", "yellow")
+    return form
 
 
 def _print(seen: TopicSurvey, cluster: str | None) -> None:

@@ -110,8 +110,8 @@ def publish(
     with open_rows(file, schema, stime, format and format.value) as source:
         first_us = None if stime is None else source.first_us(PEEK_ROWS)
         pace = None if speed is None else _pace(state, speed, start, base, first_us)
-        if pace is None and first_us is not None:
-            _warn_early(state, stream, first_us)
+        if first_us is not None:
+            _warn_of_times(state, stream, first_us, paced=pace is not None)
         from borealis_py.client.publisher import Publisher
         from borealis_py.client.stimes import Boundaries
         from borealis_py.client.target import StreamEnded
@@ -208,11 +208,18 @@ def _origin_us(state: AppState) -> int:
     return Buckets(state.spec.bucket_us).start(state.origin)
 
 
-def _warn_early(state: AppState, stream: str, first_us: int) -> None:
+def _warn_of_times(state: AppState, stream: str, first_us: int, paced: bool) -> None:
     from borealis_py.app.origin import show
+    from borealis_py.client.stimes import other_unit
 
-    origin_us = _origin_us(state)
-    if first_us < origin_us:
+    origin_us, unit = _origin_us(state), other_unit(first_us)
+    if unit is not None:
+        say(
+            f"warning: times of {stream} seem to be {unit}, and are taken as microseconds: the first is {first_us}. "
+            "Convert the column",
+            "yellow",
+        )
+    elif first_us < origin_us and not paced:
         say(
             f"warning: {stream} begins before the app's origin {show(origin_us)}: such rows are late and go to "
             f"{state.name}.deadletter. `borealis up --reset --origin TIME` begins earlier",
@@ -255,12 +262,12 @@ def _run(
     if positions and done.skipped:
         say(f"{name}: {_BY_POSITION}. Publish a further file with --append", "yellow")
     counts = publisher.counts
-    if counts.late:
+    if counts.early:
+        say(f"{name}: {counts.early} rows lie before the app's origin", "yellow")
+    if counts.late > counts.early:
         late = ", ".join(f"{p}% within {counts.lateness.percentile(p / 100) / 1e6:.3g} s" for p in (50, 99))
-        say(
-            f"{name}: {counts.late} rows came too late; {late}, all within {counts.lateness.max_us / 1e6:.3g} s",
-            "yellow",
-        )
+        most, rows = counts.lateness.max_us / 1e6, counts.late - counts.early
+        say(f"{name}: {rows} rows came too late; {late}, all within {most:.3g} s", "yellow")
     if interrupted:
         return INTERRUPTED
     if useless:

@@ -38,8 +38,8 @@ def status(bootstrap: Bootstrap = None, app: AppName = None, data_dir: DataDir =
         print_json({**found, "processes_here": processes, "supervised": here.kept})
         return
     fates, there = here.fates(), parts(here)
-    noted = (*remarks(state, statuses, now_us), *ingress_remarks(state, ingresses, now_us), *fate_lines(fates, now_us))
-    for line in noted:
+    noted = (*remarks(state, statuses, now_us), *ingress_remarks(state, ingresses, now_us))
+    for line in (*noted, *fate_lines(fates, now_us, here.kept)):
         say(line, "yellow")
     console = out()
     console.print(replica_table(state, statuses, now_us, console.width, fates=fates))

@@ -11,8 +11,9 @@ import typer
 from borealis_py.cli.commands.check import AppFile
 from borealis_py.cli.console import INTERRUPTED, say, waiting
 from borealis_py.cli.context import Context, open_context
-from borealis_py.cli.foreign import check_registries, first_foreign_us, say_remarks, with_described_inputs
+from borealis_py.cli.foreign import check_clusters, first_foreign_us, say_remarks, with_described_inputs
 from borealis_py.cli.options import Bootstrap, DataDir, Http
+from borealis_py.cli.retaining import fit_segments
 
 if TYPE_CHECKING:
     from borealis_py.app.launch import Pids
@@ -106,7 +107,7 @@ def up(
         from borealis_py.app.check import check_places
 
         reports = launch.check(spec, timing)
-    check_registries(spec, context.config)
+    check_clusters(spec, context.config)
     say_remarks(spec, timing)
     processes = ReplicaProcesses(context.data_dir, spec.name)
     if not describe_only:
@@ -122,6 +123,7 @@ def up(
         before = launch.described(context.log, spec.name)
         first = partial(first_foreign_us, spec, context, timing)
         state = launch.describe(context.log, spec, reports, origin, time.time_ns() // 1000, timing, first)
+    fit_segments(context.log, state)
     if before is not None and (other := differences(before.timing, state.timing)):
         say(f"timing of app {state.name}: {', '.join(other)}", "yellow")
     if describe_only:
@@ -132,6 +134,12 @@ def up(
             say(
                 f"node {node} has {new} replicas now, {old} before: running processes still read {old}; "
                 "`borealis down` and `borealis up` have all of them read",
+                "yellow",
+            )
+        for process in launch.surplus(state, processes):
+            say(
+                f"{process} goes on, and the app's file has no such replica any more: `borealis down` and "
+                "`borealis up` end it",
                 "yellow",
             )
         for source in launch.waits_changed(before, state):

@@ -7,8 +7,10 @@ read, however long the reader itself was away.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from borealis_py.protocol.trimming.need import Need, Needs, ReplicaName
-from sunion.units import MonotonicUs
+from sunion.units import MonotonicUs, Offset
 
 SILENCE_US = 3_600_000_000
 """After an hour without a word, live peers may stand for a replica. An outage that is shorter costs no detour."""
@@ -27,6 +29,7 @@ class AckFold:
         self._said: dict[ReplicaName, Need] = {}
         self._doubts: dict[ReplicaName, str] = {}
         self._forgotten: set[ReplicaName] = set()
+        self._audits: dict[str, Mapping[str, Offset] | None] = {}
         self._heard_us: dict[ReplicaName, MonotonicUs] = {}
         self._sent_us: dict[tuple[int, str, int], MonotonicUs] = {}
         self._read_back_us: MonotonicUs | None = None
@@ -64,8 +67,13 @@ class AckFold:
         """A user has given a replica up: it holds nothing while a peer lives, until it says something again."""
         self._forgotten.add(name)
 
+    def audited(self, query: str, offsets: Mapping[str, Offset] | None) -> None:
+        """The next audit of a query reads each source from these offsets on. None: what it says cannot be used."""
+        self._audits[query] = offsets
+
     def needs(self) -> Needs:
         """What is known now."""
         back = self._read_back_us
         silent = {n for n, at in self._heard_us.items() if back is not None and back - at >= self._silence_us}
-        return Needs(dict(self._said), dict(self._doubts), frozenset(silent), frozenset(self._forgotten))
+        out = frozenset(silent), frozenset(self._forgotten)
+        return Needs(dict(self._said), dict(self._doubts), *out, dict(self._audits))

@@ -3,7 +3,7 @@
 The least of what anybody may still read decides; on any doubt nothing goes. Who may read what:
 
 - a source: each replica of each node that reads it, from its oldest kept checkpoint (R11, R12). A redo reads from F_s,
-  which is not below it.
+  which is not below it. If it is to be audited, also the next audit of each query that its rows come to.
 - a replica's topic: each replica of each node that reads the stream, likewise (R5); peers that take over a checkpoint,
   from their own F_s (R14), and those that start from one, from their own bucket (B45); whoever publishes, from the
   progress (R10); a new live subscriber, from there, too. Subscribers say nothing: one that falls behind what is kept
@@ -48,9 +48,10 @@ class Graph:
 @dataclass(frozen=True, slots=True)
 class Retain:
     """How much of a topic is kept beyond what is needed: `lag_us` of stime behind the stable frontier, in microseconds.
-    0: nothing. None: all, so nothing is ever deleted."""
+    0: nothing. None: all, so nothing is ever deleted. `audited`: of a source, also what audits have not verified."""
 
     lag_us: int | None
+    audited: bool = False
 
     def bucket(self, frontier: Bucket, buckets: Buckets) -> Bucket | None:
         """The first bucket that it keeps, if `frontier` is the stable frontier. None: all."""
@@ -109,18 +110,28 @@ def stream_limit(graph: Graph, needs: Needs, node: str, published: Bucket | None
     return _lowest(holds)
 
 
-def source_limit(graph: Graph, needs: Needs, source: str, resumable: Offset | None, kept: Offset | None) -> TrimLimit:
+def source_limit(
+    graph: Graph,
+    needs: Needs,
+    source: str,
+    resumable: Offset | None,
+    kept: Offset | None,
+    audits: Iterable[str] = (),
+) -> TrimLimit:
     """The offset below which a source may be deleted.
 
     Args:
         resumable: the highest offset from which on the log still shows a publisher where to resume (B5). None: not
             known.
         kept: the first offset that the policy keeps. None: all.
+        audits: queries whose next audit is to find what it reads.
     """
     if kept is None:
         return TrimLimit(None, ("retain",))
     holds: list[_Hold] = [(kept, "retain")]
     try:
+        for query in audits:
+            holds.append((_audited(needs, query, source), f"audit of {query}"))
         if resumable is None:
             raise Unsure([f"publisher of {source}"])
         holds.append((resumable, f"publisher of {source}"))
@@ -135,6 +146,18 @@ def source_limit(graph: Graph, needs: Needs, source: str, resumable: Offset | No
     except Unsure as unsure:
         return TrimLimit(None, unsure.names)
     return _lowest(holds)
+
+
+def _audited(needs: Needs, query: str, source: str) -> Offset:
+    """The first offset of a source that the next audit of a query reads. Raises Unsure."""
+    if query not in needs.audits:
+        raise Unsure([f"audit of {query} (none has ended with --advance yet)"])
+    offsets = needs.audits[query]
+    if offsets is None:
+        raise Unsure([f"audit of {query} (what it said cannot be used)"])
+    if source not in offsets:
+        raise Unsure([f"audit of {query} (says nothing of {source})"])
+    return offsets[source]
 
 
 def holders(graph: Graph, needs: Needs, node: str) -> Iterator[tuple[ReplicaName, Need]]:

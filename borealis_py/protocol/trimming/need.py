@@ -60,12 +60,15 @@ class Needs:
         doubts: replicas whose last acknowledgement cannot be used, and why, in words.
         silent: replicas that have said nothing for so long that live peers may stand for them.
         forgotten: replicas that a user has given up.
+        audits: by query, the first offset in each source that its next audit reads; None: what it said last cannot be
+            used.
     """
 
     said: Mapping[ReplicaName, Need] = field(default_factory=dict)
     doubts: Mapping[ReplicaName, str] = field(default_factory=dict)
     silent: frozenset[ReplicaName] = frozenset()
     forgotten: frozenset[ReplicaName] = frozenset()
+    audits: Mapping[str, Mapping[str, Offset] | None] = field(default_factory=dict)
 
     def of(self, node: str) -> list[ReplicaName]:
         """All replicas of a node that have said anything, valid or not."""

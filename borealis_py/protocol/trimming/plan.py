@@ -19,6 +19,7 @@ class Trimming:
     Attributes:
         graph: all nodes of the app as it runs, with what they read.
         retain: what is kept of each source and of each node's stream, by its name as it runs; of others all is.
+        audits: for each source, the queries, as written, that its rows come to.
         every_us: how often a replica trims, in microseconds. silence_us: after how long others may stand for one.
     """
 
@@ -26,6 +27,7 @@ class Trimming:
     retain: Mapping[str, Retain] = field(default_factory=dict)
     every_us: int = EVERY_US
     silence_us: int = SILENCE_US
+    audits: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     def trimmed_by(self, node: str) -> tuple[str, ...]:
         """The sources that the replicas of a node trim: those that no earlier node reads."""

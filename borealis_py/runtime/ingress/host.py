@@ -7,11 +7,13 @@ from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from borealis_py.app import exit_codes
+from borealis_py.app.exit_codes import ExitCode
 from borealis_py.log import topics
 from borealis_py.log.base import Appender, Feed, NewRecord
 from borealis_py.log.clock import Clock, SystemClock
 from borealis_py.log.ingress_status import IngressStatus, status_key
 from borealis_py.log.messages import encode
+from borealis_py.runtime.ingress.after_end import REMARK
 from borealis_py.runtime.ingress.member import TopicMember
 
 STOP_LOOK_S = 0.1
@@ -47,11 +49,19 @@ class IngressHost:
     Args:
         make: the members, given what wakes the loop.
         close: called at the end, after the members have said that they stop.
+        stay: called with `stop` once END is in the logs of all sources; returns when the process is to end, and how.
+            None: it ends at once.
     """
 
-    def __init__(self, make: _Members, close: Callable[[], None], clock: Clock | None = None) -> None:
+    def __init__(
+        self,
+        make: _Members,
+        close: Callable[[], None],
+        stay: Callable[[threading.Event], ExitCode] | None = None,
+        clock: Clock | None = None,
+    ) -> None:
         self.stop = threading.Event()
-        self._make, self._close = make, close
+        self._make, self._close, self._stay = make, close, stay
         self._clock = clock or SystemClock()
 
     def run(self) -> int:
@@ -66,6 +76,10 @@ class IngressHost:
                 due = [at for member in members if (at := member.next_wakeup()) is not None]
                 if due:
                     woken.wait(min(STOP_LOOK_S, max(0.0, (min(due) - self._clock.wall_us()) / 1e6)))
+            if self._stay is not None and all(member.code is exit_codes.STOPPED for member in members):
+                for member in members:
+                    member.stays(self._clock.wall_us(), REMARK)
+                return self._stay(self.stop).code
         finally:
             for member in members:
                 member.close(self._clock.wall_us())

@@ -124,6 +124,11 @@ class TopicMember:
         due = self._again_us if self._session is None else self._session.next_wakeup()
         return min(due, self._report_us)
 
+    def stays(self, now_us: int, remark: str) -> None:
+        """Say of one that has ended what its process does now."""
+        detail = f"{self._told[1]}; {remark}" if self._told is not None and self._told[1] else remark
+        self._send(SessionReport(self._over, detail=detail, settings=self._settings), now_us)
+
     def close(self, now_us: int, why: str = "") -> None:
         """End the session, and say so."""
         self._drop()

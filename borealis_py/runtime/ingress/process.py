@@ -25,6 +25,7 @@ from borealis_py.observe.ingress_registry import IngressRegistry
 from borealis_py.protocol.settings import SettingsError
 from borealis_py.query.ingress_spec import IngressSpec
 from borealis_py.query.names import part_name
+from borealis_py.runtime.ingress.after_end import stay
 from borealis_py.runtime.ingress.host import IngressHost, StatusSender
 from borealis_py.runtime.ingress.member import TopicMember
 from borealis_py.runtime.ingress.reporting import ReportedSession
@@ -37,7 +38,7 @@ def open_ingress(
     """Open an ingress process.
 
     Args:
-        run: name of this run of the process; empty: nothing restarts it.
+        run: name of this run of the process; empty: no supervisor started it.
 
     Raises:
         LogError: no broker of the app's answers, or there is no such app.
@@ -78,7 +79,9 @@ def open_ingress(
             for source, spec in state.spec.ingresses.items()
         ]
 
-    return IngressHost(members, sender.close)
+    # what a supervisor started ends, and is not started again; a container engine starts whatever ends
+    after_end = None if run else partial(stay, kafka, app, state.app_uid)
+    return IngressHost(members, sender.close, after_end)
 
 
 def _begin(

@@ -137,7 +137,8 @@ def await_slots(
         if time.monotonic() > deadline:
             raise SparkUnavailable(
                 f"too few slots at {plan.master}: this application needs {plan}; it was given {there} within "
-                f"{timeout_s:g} s. Add a worker or cores, end what holds them, or have fewer slots for redos"
+                f"{timeout_s:g} s. Add a worker or cores, end what holds them"
+                + (", or have fewer slots for redos" if plan.redos else "")
             )
 
 

@@ -2,7 +2,8 @@
 
 Every committed record from where copying began is in the source or among the dead letters of one input, once, or in a
 named loss; in the right input; and no row that came in time is late, unless its partition was given up. Where the
-source is to end, that holds of records that were there before; all inputs have END, and nothing after it.
+source is to end, that holds of records that were there before, unless their partition was given up when END came; all
+inputs have END, and nothing after it.
 """
 
 from __future__ import annotations
@@ -26,6 +27,8 @@ from sunion.model import FOREVER
 AHEAD_US = 60_000_000
 OBEYED_US = 2_000_000
 """How long after users have set it, an ingress may still go by what was set before."""
+WAY_US = 1_000_000
+"""How long END may be on its way."""
 _HEAD = struct.Struct(">2sBI")
 _LOST = re.compile(r"lost: .*\[(\d+)\], offsets (\d+) to (\d+): ")
 
@@ -34,13 +37,14 @@ _LOST = re.compile(r"lost: .*\[(\d+)\], offsets (\d+) to (\d+): ")
 class InputJudged:
     """What an input's log holds by the rules of PROTOCOL 4.2. `numbers`: of its rows. `letters`: (reason, bytes) of
     what its ingresses refused. `broken`: what must not be in it. `first`: the first offset named for each partition.
-    `boundary`: the last promise."""
+    `boundary`: the last promise. `end_at`: the offset of END; None: it is not there."""
 
     numbers: list[int] = field(default_factory=list)
     letters: list[tuple[str, bytes]] = field(default_factory=list)
     broken: list[str] = field(default_factory=list)
     first: dict[int, int] = field(default_factory=dict)
     boundary: int = 0
+    end_at: int | None = None
 
 
 def judge_input(records: Sequence[Record], origin_us: int) -> InputJudged:
@@ -76,6 +80,8 @@ def judge_input(records: Sequence[Record], origin_us: int) -> InputJudged:
             if not found.boundary <= stime < found.boundary + lateness + AHEAD_US:
                 found.broken.append(f"offset {record.offset}: stime {stime}, boundary {found.boundary}")
         found.boundary = max(found.boundary, boundary)
+        if boundary >= FOREVER and found.end_at is None:
+            found.end_at = record.offset
     return found
 
 
@@ -83,10 +89,16 @@ def judge(
     scenario: IngressScenario,
     topic: Sequence[Partition],
     inputs: Sequence[InputJudged],
+    source: Sequence[Partition],
     sent: Mapping[bytes, Sent],
     origin_us: int,
 ) -> Iterator[str]:
-    """What is wrong: nothing, if every promise held. `origin_us`: rows before it are late in any case."""
+    """What is wrong: nothing, if every promise held.
+
+    Args:
+        source: the inputs' logs, which `inputs` were judged by.
+        origin_us: rows before it are late in any case.
+    """
     spec, where = scenario.spec, Counter[tuple[int, object]]()
     lost: dict[tuple[int, int], set[int]] = {}
     end_us = None if scenario.end_us is None else origin_us + scenario.end_us
@@ -117,16 +129,25 @@ def judge(
             count = row + where.pop((letter, one.value), 0)
             name = f"{TOPIC}[{p}], offset {record.offset}"
             after_end = end_us is not None and partition.appended_us[record.offset] > end_us
-            left = after_end or (end_us is not None and bool(scenario.skipped(p)))  # may never be copied
+            into = own if one.number is not None else letter
+            left = after_end or _given_up_at(scenario, p, source[into], inputs[into].end_at, origin_us)
             if record.offset < begin:
                 if count:
                     yield f"{name}: copied, although copying began at {begin}"
-            elif record.offset in lost.get((own if one.number is not None else letter, p), ()):
+            elif record.offset in lost.get((into, p), ()):
                 if count or record.offset >= partition.start:
                     yield f"{name}: called lost, copied {count} times, the log begins at {partition.start}"
             elif count != 1 and not (left and count == 0):
                 yield f"{name}: copied {count} times instead of once"
     yield from (f"input {i}: {what!r} {count} times, which nobody wrote there" for (i, what), count in where.items())
+
+
+def _given_up_at(scenario: IngressScenario, p: int, source: Partition, end_at: int | None, origin_us: int) -> bool:
+    """Whether an ingress may have given this partition up when it wrote END: what is in it may never be copied."""
+    if end_at is None:
+        return False
+    came_us = source.appended_us[end_at] - origin_us
+    return any(at <= came_us < until_us + OBEYED_US + WAY_US for at, until_us in scenario.skipped(p))
 
 
 def _late(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from borealis_py.query.ingress_spec import BoundaryName, IngressSpec
@@ -106,15 +107,17 @@ def draw_ingress(seed: int, kinds: tuple[str, ...] = KINDS) -> IngressScenario:
         spec = spec.model_copy(update={"inputs": rng.randint(1, partitions)})
     heal_us = rng.randint(8, 20) * SECOND
     ingresses = rng.choice((2, 2, 3))
-    settings, lasting = draw_settings(seed, spec, partitions, heal_us)
+    rate, spoilt = rng.choice((10, 40, 120)), rng.choice((0.0, 0.02, 0.1))
+    faults = tuple(_fault(rng, kinds, heal_us, ingresses, partitions) for _ in range(rng.randint(1, 7)))
+    settings, lasting = draw_settings(seed, spec, partitions, heal_us, faults)
     return IngressScenario(
         seed=seed,
         spec=spec,
         partitions=partitions,
         ingresses=ingresses,
-        rate=rng.choice((10, 40, 120)),
-        spoilt=rng.choice((0.0, 0.02, 0.1)),
-        faults=tuple(_fault(rng, kinds, heal_us, ingresses, partitions) for _ in range(rng.randint(1, 7))),
+        rate=rate,
+        spoilt=spoilt,
+        faults=faults,
         heal_us=heal_us,
         settings=settings,
         lasting=lasting,
@@ -122,10 +125,11 @@ def draw_ingress(seed: int, kinds: tuple[str, ...] = KINDS) -> IngressScenario:
 
 
 def draw_settings(
-    seed: int, spec: IngressSpec, partitions: int, heal_us: int
+    seed: int, spec: IngressSpec, partitions: int, heal_us: int, faults: Sequence[IngressFault]
 ) -> tuple[tuple[IngressSetting, ...], tuple[int, int] | None]:
     """What users set in the world of this seed, and the partition that they skip for good: in half of all worlds, and
-    drawn apart, so that the rest of a world is the same with and without."""
+    drawn apart, so that the rest of a world is the same with and without. The end mostly comes while a fault lasts:
+    only then is there much that has not been read."""
     rng = random.Random(f"settings {seed}")
     found: list[IngressSetting] = []
     lasting: tuple[int, int] | None = None
@@ -149,7 +153,9 @@ def draw_settings(
         found = [one for one in found if one.partition != lasting[0] or one.kind == "expect"]
         found.append(IngressSetting("skip", min(at_us, heal_us), lasting[0]))
     if rng.random() < 0.4:
-        found.append(IngressSetting("end", rng.randrange(heal_us)))
+        during = rng.choice(faults)
+        at_us = rng.randint(during.at_us, during.until_us) if rng.random() < 0.7 else rng.randrange(heal_us)
+        found.append(IngressSetting("end", at_us))
     return tuple(sorted(found, key=lambda one: one.at_us)), lasting
 
 

@@ -10,7 +10,11 @@ from bisect import bisect_left
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 
+from borealis_py.log import topics
 from borealis_py.log.base import Feed, LogError, NewRecord, OffsetGone, Record, TopicSpec
+
+SEGMENT_BYTES, SEGMENT_BYTES_LEAST = 1 << 30, 1 << 20
+"""Of a topic that says nothing of it, and what any topic may say, as in Kafka."""
 
 
 class ProducerFenced(Exception):
@@ -140,6 +144,8 @@ class Broker:
         self._now_us = now_us
         self._partitions: dict[Feed, Partition] = {}
         self._topics: dict[str, int] = {}
+        self.segment_bytes: dict[str, int] = {}
+        """How large a segment of each topic may grow. Here that is only a number: nothing is stored in segments."""
         self._watchers: dict[Feed, Watchers] = {}
         self._producers: dict[str, _Producer] = {}
         self.losing: list[Callable[[Sequence[Partition]], Collection[Partition]]] = []
@@ -151,6 +157,7 @@ class Broker:
     def create(self, spec: TopicSpec) -> None:
         if spec.name not in self._topics:
             self._topics[spec.name] = spec.partitions
+            self.segment_bytes[spec.name] = int(dict(spec.config).get(topics.SEGMENT_BYTES, SEGMENT_BYTES))
             for feed in (Feed(spec.name, i) for i in range(spec.partitions)):
                 self._partitions[feed] = Partition(feed, self.watchers(feed))
 

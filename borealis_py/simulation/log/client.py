@@ -21,7 +21,7 @@ from borealis_py.log.base import (
 )
 from borealis_py.simulation.cluster.clock import Scheduler
 from borealis_py.simulation.log.appender import MemoryAppender
-from borealis_py.simulation.log.broker import Broker
+from borealis_py.simulation.log.broker import SEGMENT_BYTES_LEAST, Broker
 from borealis_py.simulation.log.connection import Connection, Refusal, SharedLog
 from borealis_py.simulation.log.latency import Latencies
 from borealis_py.simulation.log.network import Cut, cut_of
@@ -250,6 +250,20 @@ class MemoryAdmin:
     def delete(self, names: Sequence[str]) -> None:
         for name in names:
             self._broker().delete(name)
+
+    def limit_segments(self, most_bytes: Mapping[str, int]) -> Mapping[str, str]:
+        """See `log.base.Admin`."""
+        broker, refused = self._broker(), dict[str, str]()
+        for name, most in most_bytes.items():
+            if not broker.exists(name) or broker.segment_bytes[name] <= most:
+                continue
+            if not self._client.reaches(name):
+                refused[name] = "no broker answered"
+            elif most < SEGMENT_BYTES_LEAST:
+                refused[name] = f"segments of {most} bytes are too small"
+            else:
+                broker.segment_bytes[name] = most
+        return refused
 
     def fence(self, transactional_ids: Sequence[str]) -> None:
         for transactional_id in transactional_ids:

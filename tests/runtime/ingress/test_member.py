@@ -12,6 +12,7 @@ from borealis_py.client.target import BegunAnew, PublishFailed, StreamEnded, Str
 from borealis_py.ingress.source_settings import SourceSettings
 from borealis_py.log.base import LogUnreachable
 from borealis_py.log.ingress_status import IngressRole, IngressStatus
+from borealis_py.runtime.ingress.after_end import REMARK
 from borealis_py.runtime.ingress.host import IngressHost
 from borealis_py.runtime.ingress.member import REPORT_US, RESTART_US, SessionReport, TopicMember
 from tests.support.ingress_statuses import ingress_input
@@ -165,3 +166,40 @@ def test_the_end_of_one_topic_leaves_the_others_running_and_is_the_exit_code() -
 def test_a_process_whose_topics_have_all_ended_ends() -> None:
     host = IngressHost(lambda wake: [Begun(Session([BegunAnew("x")])).member()], lambda: None)
     assert host.run() == exit_codes.OTHER_LIFE.code
+
+
+def never(stop: threading.Event) -> exit_codes.ExitCode:
+    raise AssertionError("it stays")
+
+
+def ended(*others: Exception) -> tuple[list[Begun], Callable[..., list[TopicMember]]]:
+    begun = [Begun(Session([error])) for error in (StreamEnded("over", 3), *others)]
+    return begun, lambda wake: [one.member() for one in begun]
+
+
+@pytest.mark.parametrize("code", [exit_codes.STOPPED, exit_codes.OTHER_LIFE])
+def test_one_that_is_to_stay_after_the_last_end_says_so_and_ends_when_that_does(code: exit_codes.ExitCode) -> None:
+    closed: list[bool] = []
+    begun, members = ended(StreamEnded("over", 4))
+
+    def stay(stop: threading.Event) -> exit_codes.ExitCode:
+        assert not closed
+        assert [one.said for one in begun] == [[("ended", "over"), ("ended", f"over; {REMARK}")]] * 2
+        return code
+
+    assert IngressHost(members, lambda: closed.append(True), stay).run() == code.code
+    assert closed == [True]
+    assert [one.said[-1] for one in begun] == [("ended", f"over; {REMARK}")] * 2
+
+
+@pytest.mark.parametrize("error", [BegunAnew("anew"), StreamForgotten("gone")])
+def test_it_does_not_stay_where_starting_again_would_heal_or_people_must_look(error: Exception) -> None:
+    _, members = ended(error)
+    assert IngressHost(members, lambda: None, never).run() in (exit_codes.OTHER_LIFE.code, exit_codes.LOST.code)
+
+
+def test_one_that_is_stopped_before_the_last_end_does_not_stay() -> None:
+    _, members = ended()
+    host = IngressHost(lambda wake: [*members(wake), Begun(Session([])).member()], lambda: None, never)
+    host.stop.set()
+    assert host.run() == exit_codes.STOPPED.code

@@ -41,8 +41,10 @@ def _a_bucket_too_high() -> Any:
 def _readers_of_a_source_hold_nothing() -> Any:
     kept = trimmer.source_limit
 
-    def limit(graph: Graph, needs: Needs, source: str, resumable: Offset | None, keeps: Offset | None) -> TrimLimit:
-        limit = kept(graph, needs, source, resumable, keeps)
+    def limit(
+        graph: Graph, needs: Needs, source: str, resumable: Offset | None, keeps: Offset | None, audits: Iterable[str]
+    ) -> TrimLimit:
+        limit = kept(graph, needs, source, resumable, keeps, audits)
         return limit if limit.below is None or keeps is None else replace(limit, below=keeps)
 
     return mock.patch.object(trimmer, "source_limit", limit)
