@@ -76,6 +76,15 @@ class IngressScenario:
                 found[-1] = (found[-1][0], min(found[-1][1], one.at_us))
         return found
 
+    def abandoned(self) -> list[tuple[int, int]]:
+        """From when to when all partitions that the topic had at first were given up, after the start."""
+        found = []
+        for at_us, _ in (one for p in range(self.partitions) for one in self.skipped(p)):
+            untils = [[until for of, until in self.skipped(p) if of <= at_us < until] for p in range(self.partitions)]
+            if all(untils):
+                found.append((at_us, min(max(one) for one in untils)))
+        return found
+
     def expected(self) -> list[tuple[int, int | None]]:
         """(until when, after the start; what silence was expected), in this order; the last one lasts."""
         found: list[tuple[int, int | None]] = []

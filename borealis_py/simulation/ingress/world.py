@@ -213,7 +213,14 @@ class IngressWorld:
             and not process.paused
             and not self.memory.link(process.name).cuts
             and not self.memory.leaderless("sim.orders")
+            and self._learnable()
         )
+
+    def _learnable(self) -> bool:
+        """Whether some end of the topic can be learned, or none need be: an owner that learns none falls silent."""
+        now = self.scheduler.now_us - START_US
+        readable = any(one.feed not in self.memory.unled for one in self.memory.broker.partitions(TOPIC))
+        return readable or any(at_us <= now < until_us for at_us, until_us in self.scenario.abandoned())
 
 
 def run_ingress(seed: int, scenario: IngressScenario | None = None) -> IngressOutcome:
