@@ -111,7 +111,7 @@ def _nearest(exc: BaseException) -> str:
     """What was meant by a misspelled method or argument of this package."""
     if isinstance(exc, AttributeError) and isinstance(exc.obj, (App, Stream)):
         known = [name for name in dir(exc.obj) if not name.startswith("_")]
-        return did_you_mean(exc.name, known) or f"; it has {', '.join(known)}"
+        return did_you_mean(exc.name or "", known) or f"; it has {', '.join(known)}"
     match = _KEYWORD.search(str(exc)) if isinstance(exc, TypeError) else None
     if match is None:
         return ""
