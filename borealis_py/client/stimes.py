@@ -32,10 +32,10 @@ class Boundaries(Enum):
 
 @dataclass(slots=True)
 class PublishCounts:
-    """Rows so far. `sent`: taken by the publisher. `rejected`: dead letters instead. `skipped`: already in the log (a
-    resume that starts at the beginning of its input). `late`: rejected because they arrived too late. `early`: those of
-    them that lie before the app's origin: no lateness would have helped. `lateness`: of all other rows with their own
-    times. `refused`: sequence number and reason of the first few rejected.
+    """Rows so far. `sent`: in the log, or on the way. `skipped`: already in the log (a resume that starts at the
+    beginning of its input). `rejected`: dead letters. `late`: those that arrived too late. `early`: those of the late
+    ones that lie before the app's origin: no lateness would have helped. `lateness`: of all other rows sent with their
+    own times. `refused`: sequence number and reason of the first few rejected.
     """
 
     sent: int = 0

@@ -60,10 +60,10 @@ class ReplicaHistory:
     trimmed: bool = False
 
 
-def replay(raw: Iterable[Raw], schema: pa.Schema) -> ReplicaHistory:
+def replay(raw: Iterable[Raw], schema: pa.Schema, trimmed: bool = False) -> ReplicaHistory:
     """The statements in one replica's topic, all of them read."""
     unreadable: list[str] = []
-    return ReplicaHistory(list(statements(raw, schema, unreadable)), unreadable)
+    return ReplicaHistory(list(statements(raw, schema, unreadable)), unreadable, trimmed)
 
 
 def statements(raw: Iterable[Raw], schema: pa.Schema, unreadable: list[str]) -> Iterator[HistoryRecord]:

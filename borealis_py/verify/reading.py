@@ -55,7 +55,10 @@ def read_evidence(
 
     def said(piece: Piece, replica: int) -> ReplicaHistory:
         stage = network.stages[piece.stage]
-        return replay(read(f"{stage.parts[piece.part]}.r{replica}", piece.reader), stage.schema)
+        stream = f"{stage.parts[piece.part]}.r{replica}"
+        topic = f"{app}.{stream}"
+        trimmed = topic not in (deleted or {}) and topics.beginning(topic, piece.reader) > 0
+        return replay(read(stream, piece.reader), stage.schema, trimmed)
 
     def rows(partition: int, committed: bool) -> list[CommittedRow]:
         raw = read(last.name, partition) if committed else topics.read(f"{app}.{last.name}", partition, False)

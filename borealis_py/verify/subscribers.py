@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import islice
 from statistics import median
 from typing import Any
 
 from borealis_py.verify.anomalies import AnomalyKind, Delay, Subject, Verdict
 from borealis_py.verify.envelope import Row
 from borealis_py.verify.evidence import Evidence, Saw, SubscriberHistory
+from borealis_py.verify.history import ReplicaHistory
 from borealis_py.verify.model.partitions import Piece
 from borealis_py.verify.published import show
 from borealis_py.verify.stable import StableBuckets
@@ -16,6 +18,8 @@ from borealis_py.verify.stable import StableBuckets
 Dict = Mapping[str, Any]
 END_BUCKETS = 1_000_000
 """A stretch of empty buckets longer than this is END's."""
+KEPT_END = 32
+"""Records at the end of a replica's topic that are never deleted."""
 TURN_US = 50_000
 """A5: within X of its failure-free time, plus one turn."""
 
@@ -92,6 +96,8 @@ class _Live:
         self._stable_rows = stable
         rows = (r for r in evidence.corrected if r.partition == piece.part)
         self._committed = {r.id[0] for r in rows if r.id is not None}
+        self._trimmed = max((_whole_from(of) for of in evidence.replicas[piece] if of.trimmed), default=0)
+        """What replicas said of buckets below may be deleted."""
         self._said: dict[int, list[tuple[frozenset[str], list[Dict]]]] = {}
         for record in (r for replay in evidence.replicas[piece] for r in replay.records if r.kind == "TENTATIVE"):
             said = frozenset(record.missing_sources), self._dicts(record.rows)
@@ -140,9 +146,9 @@ class _Live:
     def _content(self, bucket: int, rows: list[Dict]) -> None:
         stable = self._stable_rows.rows(bucket)
         said = None if stable is None else self._dicts(stable)
-        if said is None:
+        if said is None and bucket >= self._trimmed:
             self._say(AnomalyKind.ABORTED_READ, f"stable bucket {bucket}: no replica said {rows}")
-        elif rows != said:
+        elif said is not None and rows != said:
             self._say(AnomalyKind.STABLE_CHANGED, f"stable bucket {bucket} is {rows}, was {said}")
 
     def _tentative(self, saw: Saw) -> None:
@@ -152,7 +158,8 @@ class _Live:
             )
         self._live = max(self._live, saw.end)
         self._open.add(saw.bucket)
-        if (frozenset(saw.missing_sources), list(saw.rows)) not in self._said.get(saw.bucket, ()):
+        said = self._said.get(saw.bucket, ())
+        if (frozenset(saw.missing_sources), list(saw.rows)) not in said and saw.bucket >= self._trimmed:
             self._say(AnomalyKind.ABORTED_READ, f"tentative bucket {saw.bucket}: no replica said {saw.rows}")
 
     def _dicts(self, rows: Sequence[Row]) -> list[Dict]:
@@ -160,6 +167,12 @@ class _Live:
 
     def _say(self, kind: AnomalyKind, what: str) -> None:
         self._verdict.about(Subject.SUBSCRIBER)(kind, self._name, what)
+
+
+def _whole_from(history: ReplicaHistory) -> int:
+    """The bucket from which on a topic that was trimmed has all that its replica said (R16): what was deleted lay below
+    a bucket that the records after it have reached, or below the end that a topic keeps in any case."""
+    return max((record.bucket for record in islice(history.records, KEPT_END)), default=0)
 
 
 def judge_bound(evidence: Evidence, verdict: Verdict) -> None:

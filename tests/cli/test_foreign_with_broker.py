@@ -124,6 +124,9 @@ def test_what_is_set_of_a_source_is_obeyed_by_its_ingresses_told_and_final_where
     try:
         assert borealis("up", "app.py", "--host", "process").code == 0
         until(lambda: len(owned(borealis, "set")) == 2, "an ingress copies both partitions")
+        said = borealis("up", "app.py", "--host", "process", "--data-dir", "elsewhere")
+        assert (said.code, "runs elsewhere" in said.err) == (1, True), said.err
+        assert "no replica of app 'set' runs" in borealis("down", "--app", "set", "--data-dir", "elsewhere").err
         for arguments, told in (
             (("skip", "ordres", "--partition", "0"), "did you mean 'orders'"),
             (("skip", "orders", "--partition", "2"), "Partitions: 0, 1"),

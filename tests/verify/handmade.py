@@ -44,7 +44,8 @@ def dead_letters() -> list[DeadLetterRecord]:
 class World:
     """Everything that lies in the topics, and what was seen; change what you like, then `judge`.
 
-    `replicas`: for each of `pieces` (of a chain without partitions: each stage) what each replica said.
+    `replicas`: for each of `pieces` (of a chain without partitions: each stage) what each replica said. `trimmed`: how
+    many records of each topic are deleted.
     """
 
     network: Network = CHAIN
@@ -63,6 +64,7 @@ class World:
     healed: bool = True
     complete: bool = True
     poison: dict[str, dict[int, bool]] = field(default_factory=dict)
+    trimmed: int = 0
 
     @property
     def pieces(self) -> list[Piece]:
@@ -74,7 +76,11 @@ class World:
     def evidence(self) -> Evidence:
         """The world as the checker gets it."""
         said = zip(self.pieces, self.replicas, strict=True)
-        replays = {piece: [ReplicaHistory(list(r), list(self.unreadable)) for r in records] for piece, records in said}
+        cut = self.trimmed
+        replays = {
+            piece: [ReplicaHistory(list(r)[cut:], list(self.unreadable), cut > 0) for r in records]
+            for piece, records in said
+        }
         histories = [
             SubscriberHistory("live 1", "live", self.live, self.complete),
             SubscriberHistory("corrected 1", "corrected", self.polled, self.complete),

@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 from rich.console import Console
 
-from borealis_py.verify import AnomalyKind
+from borealis_py.verify import AnomalyKind, subscribers
 from borealis_py.verify.evidence import Blackout, DeadLetterRecord, ProgressRecord, Saw
 from borealis_py.verify.history import HistoryRecord
 from borealis_py.verify.model.network import Truth
@@ -447,3 +447,22 @@ def test_the_table_names_every_kind_and_shows_what_is_wrong() -> None:
     text = out.getvalue()
     assert all(kind in text for kind in AnomalyKind)
     assert f"id {B0 + 4}:0 again" in text
+
+
+@pytest.mark.parametrize("deleted", range(1, HEALED - B0))
+def test_replicas_topics_may_have_lost_their_beginnings(deleted: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """All that lies below some bucket, before the first record that reaches it."""
+    monkeypatch.setattr(subscribers, "KEPT_END", 3)
+    world = good()
+    world.trimmed = deleted
+    verdict = world.judge()
+    assert not verdict.kinds, verdict
+
+
+def test_what_topics_still_have_is_judged_as_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(subscribers, "KEPT_END", 3)
+    world = good()
+    world.trimmed = 4
+    at = max(i for i, saw in enumerate(world.live) if saw.kind == "STABLE")
+    world.live[at] = replace(world.live[at], rows=())
+    assert world.judge().kinds == {AnomalyKind.STABLE_CHANGED}

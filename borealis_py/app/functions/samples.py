@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
 
+import msgspec
 import pyarrow as pa
 
 from borealis_py.app.functions.generated import FIRST_US
@@ -67,14 +68,21 @@ def _seen(kernel: DuckKernel, spec: AppSpec, files: Mapping[str, Path]) -> list[
 
 def _rows(kernel: DuckKernel, source: str, file: Path) -> pa.RecordBatch:
     try:
-        lines = [line for line in file.read_bytes().splitlines() if line.strip()]
+        lines = [(n, line) for n, line in enumerate(file.read_bytes().splitlines(), 1) if line.strip()]
     except OSError as exc:
         raise QueryError(f"--rows {source}={file}: {exc.strerror}") from exc
+    for n, line in lines:
+        try:
+            msgspec.json.decode(line, type=dict[str, msgspec.Raw])
+        except (msgspec.DecodeError, UnicodeDecodeError) as exc:
+            raise QueryError(f"--rows {source}={file}, line {n}: not a JSON object: {exc}") from exc
     stimes = [FIRST_US + n * STEP_US for n in range(len(lines))]
-    decoded, bad = kernel.source_codec(source).decode(b"[" + b",".join(lines) + b"]", "json", stimes)
+    decoded, bad = kernel.source_codec(source).decode(
+        b"[" + b",".join(line for _, line in lines) + b"]", "json", stimes
+    )
     if bad:
         position, reason, _ = bad[0]
-        raise QueryError(f"--rows {source}={file}, row {position + 1}: {reason}")
+        raise QueryError(f"--rows {source}={file}, line {lines[position][0]}: {reason}")
     if decoded is None:
         raise QueryError(f"--rows {source}={file}: no rows")
     (rows,) = kernel.settle([[decoded]])

@@ -67,7 +67,7 @@ def _try_functions(spec: AppSpec, rows: list[str]) -> None:
     files = {source: Path(path) for source, _, path in (one.partition("=") for one in rows)}
     reports = check_functions(spec, samples(spec, files))
     same = sum(not report.useless for report in reports)
-    say(f"functions: {same} of {len(reports)} gave equal results again, in parts, and in another process")
+    say(f"functions: {same} of {len(reports)} uses gave equal results again, in parts, and in another process")
     for line in remarks(reports):
         say(line, "yellow")
 

@@ -224,7 +224,7 @@ def _started(
     from borealis_py.app.liveness import alive, explain_taken
     from borealis_py.app.replicas import process_names, process_of
 
-    since_ms = time.time_ns() // 1_000_000 - 1
+    since_ms, alone = time.time_ns() // 1_000_000 - 1, not processes.running()
     if restart:
         pids = launch.keep(state, processes, spec, set(process_names(state.spec)), take_over)
     else:
@@ -246,5 +246,7 @@ def _started(
         taken = explain_taken(found, state.name, {name.replica for name in pids if not name.ingress}, own)
         if taken is None:
             raise
+        if alone and state.spec.ingresses:  # they would go on, and the app has two already
+            processes.stop()
         raise LaunchError(taken) from exc
     return pids

@@ -106,10 +106,13 @@ def test_rows_of_the_user_s_go_through_the_app_first(written: Path, tmp_path: Pa
 def test_rows_that_a_source_does_not_take_are_refused(written: Path, tmp_path: Path) -> None:
     spec = app_of(written, "good")
     file = tmp_path / "a.jsonl"
-    file.write_text('{"k": "tea", "i": 1, "x": 1.0}\n{"k": 7, "i": 1, "x": 1.0}\n')
+    broken = tmp_path / "b.jsonl"
+    broken.write_text('{"k": "tea", "i": 1, "x": 1.0}\n[1]\n')
+    file.write_text('{"k": "tea", "i": 1, "x": 1.0}\n\n{"k": 7, "i": 1, "x": 1.0}\n')
     for files, reason in (
         ({"b": file}, "no source 'b'; sources: a"),
-        ({"a": file}, r"a.jsonl, row 2: column .k.: Expected `str"),
+        ({"a": file}, r"a.jsonl, line 3: column .k.: Expected `str"),
+        ({"a": broken}, r"b.jsonl, line 2: not a JSON object: "),
         ({"a": tmp_path / "none"}, "No such file"),
     ):
         with pytest.raises(QueryError, match=reason):
