@@ -121,7 +121,8 @@ class _Live:
             self._say(AnomalyKind.UNSEEN, f"{len(skipped)} buckets were passed over, the first is {skipped[0]}")
         if not self._complete:
             return
-        unseen = sorted(self._committed - self._stable)
+        begins = min(self._seen[0].bucket if self._seen else 0, self._trimmed)  # with what was kept when it came
+        unseen = sorted(bucket for bucket in self._committed - self._stable if bucket >= begins)
         if unseen:
             self._say(AnomalyKind.UNSEEN, f"{len(unseen)} buckets with rows were never stable, first {unseen[0]}")
         elif self._open:

@@ -466,3 +466,12 @@ def test_what_topics_still_have_is_judged_as_ever(monkeypatch: pytest.MonkeyPatc
     at = max(i for i, saw in enumerate(world.live) if saw.kind == "STABLE")
     world.live[at] = replace(world.live[at], rows=())
     assert world.judge().kinds == {AnomalyKind.STABLE_CHANGED}
+
+
+def test_a_live_view_may_begin_at_what_is_kept_and_not_later(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(subscribers, "KEPT_END", 1)
+    for deleted, kinds in ((8, set()), (1, {AnomalyKind.UNSEEN}), (0, {AnomalyKind.UNSEEN})):
+        world = good()
+        world.trimmed = deleted
+        world.live = [saw for saw in world.live if saw.bucket >= B0 + 8]
+        assert world.judge().kinds == kinds, deleted
