@@ -109,7 +109,7 @@ def test_what_cannot_be_used_is_told_with_its_reason() -> None:
         ("berlin", noon.format("1s")): 1,
         ("berlin", "malformed: Expected `str | null`, got `int` - at `$.item`"): 1,
         ("berlin", "malformed: Object missing required field `euros`"): 1,
-        ("berlin", "late: stime -5 is before the boundary 0"): 1,
+        ("berlin", "late: stime -5 is before the app's origin"): 1,
     }
     assert repr(results).startswith("<Results sales: 1 rows; 6 dead letters, the first of berlin: ")
 
