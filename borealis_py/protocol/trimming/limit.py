@@ -17,6 +17,7 @@ from dataclasses import dataclass
 
 from borealis_py.protocol.trimming.need import Need, Needs, ReplicaName
 from sunion.bucket import Buckets
+from sunion.model import FOREVER
 from sunion.units import Bucket, Offset
 
 
@@ -54,8 +55,11 @@ class Retain:
     audited: bool = False
 
     def bucket(self, frontier: Bucket, buckets: Buckets) -> Bucket | None:
-        """The first bucket that it keeps, if `frontier` is the stable frontier. None: all."""
-        if self.lag_us is None:
+        """The first bucket that it keeps, if `frontier` is the stable frontier. None: all.
+
+        After END the frontier is no time any more, and nothing follows: what was kept of the last time stays.
+        """
+        if self.lag_us is None or (self.lag_us and frontier >= buckets.of(FOREVER)):
             return None
         return Bucket(frontier - -(-self.lag_us // buckets.width_us))
 

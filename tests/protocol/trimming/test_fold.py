@@ -6,6 +6,7 @@ from borealis_py.protocol.trimming.fold import SENT_MAX, SILENCE_US, AckFold
 from borealis_py.protocol.trimming.limit import Graph, NodeReads, Retain, TrimLimit, source_limit, stream_limit
 from borealis_py.protocol.trimming.need import KeptCheckpoint, Need, Needs, ReplicaName, least
 from sunion.bucket import Buckets
+from sunion.model import FOREVER
 
 A, B, C = ReplicaName("a", 0), ReplicaName("a", 1), ReplicaName("b", 0)
 GRAPH = Graph({"a": NodeReads(2, ("s",)), "b": NodeReads(1, (), ("a",))})
@@ -115,3 +116,11 @@ def test_what_never_comes_back_is_not_remembered_for_ever() -> None:
     assert len(it._sent_us) == SENT_MAX
     it.read(A, need(7, number=10 * SENT_MAX - 1), 10**9)
     assert it._read_back_us == 10 * SENT_MAX - 1
+
+
+def test_after_end_what_is_kept_by_time_stays_and_the_rest_goes_as_ever() -> None:
+    buckets = Buckets(100_000)
+    end = buckets.of(FOREVER)
+    assert Retain(3_600_000_000).bucket(end - 1, buckets) == end - 1 - 36_000
+    assert Retain(3_600_000_000).bucket(end, buckets) is None
+    assert Retain(0).bucket(end, buckets) == end
