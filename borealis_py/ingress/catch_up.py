@@ -3,7 +3,7 @@ and their buckets run without the others. Pure."""
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 
 from sunion.model import FOREVER
 
@@ -29,3 +29,15 @@ class BacklogFronts:
     def limit(self, key: Hashable) -> int:
         """Partition `key` may copy rows of its backlog up to this stime."""
         return min((front for other, front in self._fronts.items() if other != key), default=FOREVER) + AHEAD_US
+
+    def boundary(self, keys: Sequence[Hashable], known: int, promised: int, live_us: int, lateness_us: int) -> int:
+        """What an input that takes from these partitions may promise, if `known` holds for them and it has promised
+        `promised` before.
+
+        One that has copied its backlog would open all buckets until now, which then run without those that still copy
+        theirs. So it goes with the slowest, unless it has been at `live_us` before: live inputs wait for nobody.
+        """
+        if promised >= live_us or known == FOREVER:
+            return known
+        least = min((self.limit(key) for key in keys), default=self.limit(None))
+        return min(known, least - lateness_us)

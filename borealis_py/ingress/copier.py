@@ -371,7 +371,11 @@ class Copier:
         """Make the input's record, if it has rows, a boundary to promise, or has been silent."""
         if writer.ended:
             return
-        known = FOREVER if self._may_end(index) else self._rule.boundary(index)
+        known = sure = FOREVER if self._may_end(index) else self._rule.boundary(index)
+        keys = [self._key(p) for p in self._plan.feeders(index, self._topic.queues)]
+        late = self._plan.spec.lateness_us
+        known = self._catch_up.boundary(keys, sure, writer.boundary, now_us - late - 2 * AHEAD_US, late)
+        self._held = self._held or known < sure
         if NEVER < known < FOREVER:
             known = self._buckets.start(self._buckets.closed_by(known))
         boundary = max(writer.boundary, known)

@@ -82,3 +82,20 @@ def test_two_sources_that_copy_one_topic_stand_for_themselves() -> None:
     assert twice.session is not None
     twice.session.close()
     assert limit(world) == T0 + AHEAD_US
+
+
+def test_an_input_without_a_backlog_opens_no_buckets_beyond_those_that_catch_up_until_it_has_been_live() -> None:
+    world = TopicWorld(partitions=1, start="earliest")
+    world.run(20)
+    front = T0 + 5 * AHEAD_US
+    world.catch_up.note(ELSEWHERE, front)
+    world.copying()
+    world.run(2)
+    assert front < world.copied().boundary <= front + AHEAD_US
+    world.catch_up.note(ELSEWHERE, None)
+    world.run(1)
+    live = world.copied().boundary
+    assert live > T0 + 20 * AHEAD_US
+    world.catch_up.note(ELSEWHERE, front)
+    world.run(2)
+    assert world.copied().boundary > live + AHEAD_US
