@@ -42,6 +42,11 @@ REFUSALS = (duckdb.Error, UnicodeDecodeError, MemoryError)
 """Everything the engine raises for SQL that it rejects; always reported to the user."""
 
 
+UNREADABLE = "the engine refuses it with a message that is not valid UTF-8"
+"""Instead of a message that quotes half a character: some versions of Python have it, some an empty one, and replicas
+must say the same."""
+
+
 class RowError(Exception):
     """A statement failed, perhaps because of a value in a row. The text is the reason, one line.
 
@@ -103,7 +108,9 @@ def connect(memory_bytes: int = MEMORY_BYTES, *, lock: bool = True) -> duckdb.Du
 
 def first_line(error: BaseException) -> str:
     """DuckDB's message without its excerpt of the SQL, which is generated and not the user's."""
-    text = error.object.decode(errors="replace") if isinstance(error, UnicodeDecodeError) else str(error)
+    text = "" if isinstance(error, UnicodeDecodeError) else str(error)
+    if not text and isinstance(error, (UnicodeDecodeError, duckdb.Error)):
+        return UNREADABLE
     line = checks.reason_of(text.split("\n", 1)[0].strip())
     return line if len(line) <= 300 else line[:297] + "..."
 
