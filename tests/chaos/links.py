@@ -60,7 +60,7 @@ class Half(asyncio.Protocol):
         self._transport = cast(asyncio.Transport, transport)
         self._transport.get_extra_info("socket").setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._gate.halves.add(self)
-        self.obey()
+        asyncio.get_running_loop().call_soon(self.obey)  # Python 3.11.2 begins to read after this call, paused or not
         self._joined(self)
 
     def data_received(self, data: bytes) -> None:
