@@ -3,7 +3,7 @@ and their buckets run without the others. Pure."""
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterable
 
 from sunion.model import FOREVER
 
@@ -30,7 +30,7 @@ class BacklogFronts:
         """Partition `key` may copy rows of its backlog up to this stime."""
         return min((front for other, front in self._fronts.items() if other != key), default=FOREVER) + AHEAD_US
 
-    def boundary(self, keys: Sequence[Hashable], known: int, promised: int, live_us: int, lateness_us: int) -> int:
+    def boundary(self, keys: Iterable[Hashable], known: int, promised: int, live_us: int, lateness_us: int) -> int:
         """What an input that takes from these partitions may promise, if `known` holds for them and it has promised
         `promised` before.
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
 import structlog
@@ -264,6 +264,11 @@ class Copier:
     def _key(self, partition: int) -> Hashable:
         return self._plan.targets[0].feed, partition  # its own, although two sources copy one topic, or one's namesake
 
+    def _keys(self, index: int) -> Iterator[Hashable]:
+        """Of what an input takes from; found only if it is asked for, since a live input need not know."""
+        for p in self._plan.feeders(index, self._topic.queues):
+            yield self._key(p)
+
     def _head(self, partition: int, now_us: int) -> Decoded | None:
         queue = self._topic.queues[partition]
         if partition in self._starts:
@@ -371,10 +376,9 @@ class Copier:
         """Make the input's record, if it has rows, a boundary to promise, or has been silent."""
         if writer.ended:
             return
-        known = sure = FOREVER if self._may_end(index) else self._rule.boundary(index)
-        keys = [self._key(p) for p in self._plan.feeders(index, self._topic.queues)]
+        sure = FOREVER if self._may_end(index) else self._rule.boundary(index)
         late = self._plan.spec.lateness_us
-        known = self._catch_up.boundary(keys, sure, writer.boundary, now_us - late - 2 * AHEAD_US, late)
+        known = self._catch_up.boundary(self._keys(index), sure, writer.boundary, now_us - late - 2 * AHEAD_US, late)
         self._held = self._held or known < sure
         if NEVER < known < FOREVER:
             known = self._buckets.start(self._buckets.closed_by(known))

@@ -12,7 +12,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from confluent_kafka import Consumer, KafkaException
 
 from borealis_py.kafka.client import LOOK_UP_WAIT_MS, NO_SUCH_TOPIC, consumer_config
-from borealis_py.kafka.ends import EARLIEST, LATEST, EndsAsker, KafkaEnds, nobody
+from borealis_py.kafka.ends import EARLIEST, LATEST, EndsAsker, KafkaEnds
 from borealis_py.log.base import Feed, Wake
 from borealis_py.log.foreign import Told
 
@@ -78,7 +78,7 @@ class KafkaTopicWatch:
         wake: called in other threads, when the number of partitions, or both of their ends, have been told.
     """
 
-    def __init__(self, bootstrap: str, properties: Mapping[str, str], topic: str, wake: Wake = nobody) -> None:
+    def __init__(self, bootstrap: str, properties: Mapping[str, str], topic: str, wake: Wake) -> None:
         self._topic, self._wake = topic, wake
         self._config = consumer_config(bootstrap, properties, LOOK_UP_WAIT_MS)
         self._committed = EndsAsker(lambda: Consumer(self._config))

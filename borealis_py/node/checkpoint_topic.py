@@ -11,13 +11,13 @@ import threading
 import time
 import uuid
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 
 import msgspec
 
 from borealis_py.log import topics
-from borealis_py.log.base import Appender, Feed, Log, LogError, Lookup, NewRecord, TopicSpec
+from borealis_py.log.base import Appender, Feed, Log, LogError, NewRecord, TopicSpec
 
 KAFKA = "kafka"
 """What `checkpoints:` says instead of a URI."""
@@ -65,12 +65,8 @@ class TopicLocation:
         return self._directory
 
     def prepare(self) -> None:
-        with _as_os_error():
-            admin = self._log.admin()
-            try:
-                admin.create([TopicSpec(self._feed.topic, config=topics.KEPT_FILES)])
-            finally:
-                admin.close()
+        with _as_os_error(), closing(self._log.admin()) as admin:
+            admin.create([TopicSpec(self._feed.topic, config=topics.KEPT_FILES)])
 
     def names(self) -> list[str]:
         return sorted(name for name, file in self._known().items() if file.offsets)
@@ -81,7 +77,7 @@ class TopicLocation:
         if offsets is None:
             raise FileNotFoundError(f"{self.display_name(name)} does not exist, or not all of it")
         wanted, content = set(offsets), {}
-        with _as_os_error(), self._lookup() as lookup:
+        with _as_os_error(), closing(self._log.lookup()) as lookup:
             for record in lookup.read(self._feed, min(offsets), max(offsets) + 1):
                 if record.offset in wanted:
                     content[record.offset] = msgspec.msgpack.decode(record.value or b"", type=Part).content
@@ -121,11 +117,7 @@ class TopicLocation:
 
     def siblings(self) -> Iterator[str]:
         with _as_os_error():
-            admin = self._log.admin()
-            try:
-                names = admin.topics()
-            finally:
-                admin.close()
+            names = self._there()
         return (found for name in names if (found := topics.keeper_of(self._app, name)) is not None)
 
     def display_name(self, name: str) -> str:
@@ -176,7 +168,7 @@ class TopicLocation:
         with _as_os_error():
             if self._feed.topic not in self._there():
                 return files
-            with self._lookup() as lookup:
+            with closing(self._log.lookup()) as lookup:
                 for record in lookup.read(self._feed, *lookup.bounds(self._feed)):
                     name, _, part = (record.key or b"").decode(errors="replace").rpartition("/")
                     if not name or not part.isdecimal():
@@ -189,19 +181,8 @@ class TopicLocation:
         return {name: file for name, file in files.items() if file.parts}
 
     def _there(self) -> list[str]:
-        admin = self._log.admin()
-        try:
+        with closing(self._log.admin()) as admin:
             return admin.topics()
-        finally:
-            admin.close()
-
-    @contextmanager
-    def _lookup(self) -> Iterator[Lookup]:
-        lookup = self._log.lookup()
-        try:
-            yield lookup
-        finally:
-            lookup.close()
 
 
 def _part(value: bytes | None) -> Part | None:
