@@ -13,6 +13,7 @@ from borealis_py.node.checkpoint_topic import KAFKA, TopicLocation
 from borealis_py.node.code_storage import StoredCode
 from borealis_py.protocol.settings import Delays, Timing
 from borealis_py.protocol.trimming import Trimming
+from borealis_py.query.recovery import ACTIVE, RecoveryPlan
 from borealis_py.query.spec import Partitioning, Serves, count_of
 from sunion.model import Input
 
@@ -44,6 +45,7 @@ class ReplicaSpec:
         engine_memory_bytes: the most memory of its engine; 0: the engine's default.
         host: machine of `pid`, for the status; empty: this one.
         trimming: how it trims and acknowledges (R16); None: it does neither.
+        recovery: who of its node runs, and what a standby has.
         made_of: the components, by name, of which a kernel must be made to run the app; empty: unknown.
     """
 
@@ -74,6 +76,7 @@ class ReplicaSpec:
     host: str = ""
     made_of: tuple[tuple[str, str], ...] = ()
     trimming: Trimming | None = None
+    recovery: RecoveryPlan = ACTIVE
 
     def feeds(self, index: int) -> tuple[Feed, ...]:
         """The feeds of one input: of a stream, one for each replica."""

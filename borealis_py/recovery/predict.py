@@ -9,7 +9,8 @@ from dataclasses import dataclass, fields
 from math import inf, pow
 
 from borealis_py.engine.classes import OperatorClass
-from borealis_py.recovery.ways import Guarantee, RecoveryWay, guarantee
+from borealis_py.query.recovery import Guarantee, RecoveryWay
+from borealis_py.recovery.ways import guarantee
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

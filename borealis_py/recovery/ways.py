@@ -2,35 +2,8 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
-
 from borealis_py.engine.classes import OperatorClass
-
-
-class RecoveryWay(StrEnum):
-    """Who runs a node, and what a standby has when who runs dies."""
-
-    ACTIVE = "active"
-    """All run and speak: readers change over to another one."""
-    ACTIVE_STANDBY = "active-standby"
-    """All compute, one speaks."""
-    PASSIVE_STANDBY = "passive-standby"
-    """One computes, and writes what changes in its state."""
-    UPSTREAM_BACKUP = "upstream-backup"
-    """One computes; another begins with nothing and reads again what the state stood on."""
-    AMNESIA = "amnesia"
-    """One computes; another begins with nothing and with what comes then."""
-
-
-class Guarantee(StrEnum):
-    """What readers have after a crash (section 3.1)."""
-
-    PRECISE = "precise"
-    """The same as without it."""
-    ROLLBACK = "rollback"
-    """Nothing is lost, but results may differ from those of a run without a crash."""
-    GAP = "gap"
-    """Something may be lost."""
+from borealis_py.query.recovery import Guarantee, RecoveryWay
 
 
 def guarantee(way: RecoveryWay, operators: OperatorClass) -> Guarantee:

@@ -14,8 +14,9 @@ from borealis_py.bench.recovery.operators import QueryNetwork
 from borealis_py.bench.recovery.runs import WAYS, PaperCase, measure
 from borealis_py.bench.recovery.setting import PaperReading, PaperSetting
 from borealis_py.engine.classes import OperatorClass
+from borealis_py.query.recovery import Guarantee, RecoveryWay
 from borealis_py.recovery.predict import NodeLoad, changed_bytes, predict
-from borealis_py.recovery.ways import Guarantee, RecoveryWay, guarantee
+from borealis_py.recovery.ways import guarantee
 
 ACTIVE, STANDBY, PASSIVE, UPSTREAM, AMNESIA = RecoveryWay
 CONVERGENT = OperatorClass.CONVERGENT

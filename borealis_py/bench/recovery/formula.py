@@ -9,8 +9,8 @@ from borealis_py.bench.recovery.operators import QueryNetwork
 from borealis_py.bench.recovery.runs import PaperCase
 from borealis_py.bench.recovery.setting import PaperSetting
 from borealis_py.engine.classes import OperatorClass
+from borealis_py.query.recovery import RecoveryWay
 from borealis_py.recovery.predict import NodeLoad, predict
-from borealis_py.recovery.ways import RecoveryWay
 
 SECOND_US = 1_000_000
 
