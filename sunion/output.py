@@ -20,6 +20,11 @@ def in_time(bucket: int) -> int:
     return 0
 
 
+def _end(record: StreamRecord) -> int:
+    """The first bucket behind those that a record is about."""
+    return record.end if isinstance(record, StableRange) else record.bucket + 1
+
+
 class SOutput:
     """One replica's stream.
 
@@ -133,13 +138,25 @@ class SOutput:
         """The log holds every record up to `token`."""
         while self._outbox and self._outbox[0][0] <= token:
             record = self._outbox.popleft()[1]
-            if isinstance(record, StableBucket):
-                self.ack_s = max(self.ack_s, record.bucket + 1)
-            elif isinstance(record, StableRange):
-                self.ack_s = max(self.ack_s, record.end)
+            if isinstance(record, StableBucket | StableRange):
+                self.ack_s = max(self.ack_s, _end(record))
             elif isinstance(record, TentativeBucket):
-                self.ack_l = max(self.ack_l, record.bucket + 1)
+                self.ack_l = max(self.ack_l, _end(record))
         self.ack_l = max(self.ack_l, self.ack_s)
+
+    def unsaid(self) -> list[tuple[int, StreamRecord]]:
+        """What was emitted and is not acknowledged, by token: a standby that takes over says all of it (R17)."""
+        return list(self._outbox)
+
+    @property
+    def first_waiting(self) -> int:
+        """Token of the first record that is not acknowledged; above all tokens if there is none."""
+        return self._outbox[0][0] if self._outbox else self._token + 1
+
+    def said_elsewhere(self, end: int) -> None:
+        """Another replica's topic holds every stable bucket below `end`, so a standby need not say those (R17)."""
+        while self._outbox and _end(self._outbox[0][1]) <= end:
+            self.acknowledged(self._outbox[0][0])
 
     def _keep(self, bucket: int, output: Output) -> None:
         if bucket < self.published:

@@ -70,6 +70,20 @@ class Acknowledging:
         self._said = kept
         return self._record(now, least(kept, Bucket(self._spec.origin), len(self._sources), KEEP), published)
 
+    def repeated(self, now: MonotonicUs, lookup: Lookup, runner: int) -> NewRecord | None:
+        """What replica `runner` has acknowledged last, as the own word; None: it has said nothing, or keeps its
+        checkpoints where a standby on this machine does not find them.
+
+        Raises:
+            LogError: the log cannot be read.
+        """
+        said = last_said(self._spec, lookup, runner)
+        if said is None or said.place != self._place or set(said.offsets) != set(self._sources):
+            return None
+        return self._record(
+            now, KeptCheckpoint(said.bucket, tuple(said.offsets[s] for s in self._sources)), said.published
+        )
+
     def sent(self) -> Iterator[tuple[Need, MonotonicUs]]:
         """What was said since the last call, and when. May be called in another thread."""
         while self._sent:
@@ -92,9 +106,9 @@ class Acknowledging:
         return ack_record(self._spec.app, self._spec.app_uid, ReplicaName(self._spec.node, me.replica), need)
 
 
-def last_said(spec: ReplicaSpec, lookup: Lookup) -> Need | None:
-    """What earlier incarnations of this replica have acknowledged last; None: nothing. Raises LogError."""
-    me, found = ReplicaName(spec.node, spec.replica), None
+def last_said(spec: ReplicaSpec, lookup: Lookup, replica: int | None = None) -> Need | None:
+    """What a replica of the node, by default this one, has acknowledged last; None: nothing. Raises LogError."""
+    me, found = ReplicaName(spec.node, spec.replica if replica is None else replica), None
     for name, word in read_acks(lookup, spec.app, Life(spec.app_uid)):
         if name == me and isinstance(word, Need) and (found is None or word.inc >= found.inc):
             found = word

@@ -22,7 +22,7 @@ from borealis_py.protocol.trimming import KeptCheckpoint
 from borealis_py.protocol.turn import SaveCheckpoint
 from sunion.source import SourceFold
 from sunion.union import Mark
-from sunion.units import Bucket, Offset
+from sunion.units import NOWHERE, Bucket, Offset
 
 log = structlog.get_logger("borealis.checkpoint")
 MAGIC = b"BZCK1\n"
@@ -56,21 +56,34 @@ class Position(msgspec.Struct, array_like=True, frozen=True):
 class CheckpointBody(msgspec.Struct, array_like=True, frozen=True):
     """A checkpoint as stored. `query_hash`: identifies app, life and node; another one's is not loaded. `bucket`: the
     first that is not in `state`, which the kernel has encoded. `positions`: where to read each source from, in input
-    order."""
+    order. `said`: as in `SaveCheckpoint`."""
 
     query_hash: str
     bucket: int
     positions: tuple[Position, ...]
     state: bytes
+    said: int = NOWHERE
 
 
 @dataclass(frozen=True, slots=True)
 class LoadedCheckpoint:
-    """A verified checkpoint: `bucket` is the first that is not in `state`; `marks`: where to read each source from."""
+    """A verified checkpoint: `bucket` is the first that is not in `state`; `marks`: where to read each source from;
+    `said`: as in `SaveCheckpoint`."""
 
     bucket: int
     state: object
     marks: tuple[Mark, ...]
+    said: int = NOWHERE
+
+    @property
+    def whole(self) -> bool:
+        """Whether it holds the state of its frontier; else a start from it rebuilds that (R17)."""
+        return self.said <= self.bucket
+
+    @property
+    def frontier(self) -> int:
+        """The stable frontier that it stands for."""
+        return max(self.bucket, self.said)
 
 
 def _file(bucket: int) -> str:
@@ -146,20 +159,23 @@ class CheckpointStore:
         marks = tuple(
             Mark(p.offset, SourceFold(p.boundary, p.epoch, p.owner, p.last_seq, p.lateness_us)) for p in body.positions
         )
-        return LoadedCheckpoint(body.bucket, self.codec.decode_state(body.state), marks)
+        return LoadedCheckpoint(body.bucket, self.codec.decode_state(body.state), marks, body.said)
 
-    def of_peers(self) -> Iterator[tuple[int, LoadedCheckpoint]]:
-        """Verified checkpoints of the node's other replicas by index, newest first. Raises OSError."""
+    def of_peers(self, whole: bool = True) -> Iterator[tuple[int, LoadedCheckpoint]]:
+        """Verified checkpoints of the node's other replicas by index, newest first; if `whole`, those that hold their
+        state. Raises OSError."""
         found = [(name, k, place) for k, place in self._peer_places() for name in place.names()]
         for name, replica, place in sorted(found, key=lambda f: f[:2], reverse=True):
             loaded = self._load(place, name)
-            if loaded is not None:
+            if loaded is not None and (loaded.whole or not whole):
                 yield replica, loaded
 
     def of_peer(self, replica: int, bucket: int) -> LoadedCheckpoint | None:
-        """Another replica's checkpoint at `bucket`; None: it does not exist or does not verify. Raises OSError."""
+        """Another replica's checkpoint at `bucket`; None: it does not exist, does not verify, or does not hold the
+        state. Raises OSError."""
         place, name = self.place.sibling(f"{self._node}.r{replica}"), _file(bucket)
-        return self._load(place, name) if name in place.names() else None
+        loaded = self._load(place, name) if name in place.names() else None
+        return loaded if loaded is not None and loaded.whole else None
 
     def _peer_places(self) -> Iterator[tuple[int, CheckpointLocation]]:
         for directory in self.place.siblings():
@@ -189,7 +205,9 @@ class CheckpointStore:
     def _write(self, checkpoint: SaveCheckpoint) -> None:
         positions = tuple(Position.of(mark) for mark in checkpoint.marks)
         state = self.codec.encode_state(checkpoint.state)
-        raw = msgspec.msgpack.encode(CheckpointBody(self.query_hash, checkpoint.bucket, positions, state))
+        raw = msgspec.msgpack.encode(
+            CheckpointBody(self.query_hash, checkpoint.bucket, positions, state, checkpoint.said)
+        )
         name = _file(checkpoint.bucket)
         try:
             self.place.write(name, sealed(MAGIC, raw))

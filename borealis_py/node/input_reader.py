@@ -117,6 +117,15 @@ class InputReader:
         own = [b.inc for _, b in self._first_beats if b.replica == self._spec.replica]
         return max([self._settings.inc, *own, *self._spoken()])
 
+    def follow_control(self, offset: int) -> None:
+        """Go on reading heartbeats at `offset`."""
+        self._reader.open(self._spec.control_feed, offset)
+
+    @property
+    def control_at(self) -> int:
+        """Offset up to which heartbeats have been handed in."""
+        return self._reader.position(self._spec.control_feed)
+
     def recent_beats(self) -> list[tuple[Offset, Heartbeat]]:
         """The heartbeats at the control log's end, in its order, whatever was read before. Raises LogError."""
         return self._recent_beats()[0]

@@ -19,7 +19,6 @@ from borealis_py.log.base import (
     Feed,
     Fenced,
     Log,
-    LogError,
     Lookup,
     Mend,
     NewRecord,
@@ -37,16 +36,19 @@ from borealis_py.node.acknowledging import Acknowledging
 from borealis_py.node.checkpoints import CheckpointStore
 from borealis_py.node.deferred_wake import DeferredWake
 from borealis_py.node.dynamic_settings import DynamicSettings
+from borealis_py.node.endings import NumberShared, SteppedBack, Superseded
 from borealis_py.node.input_reader import InputReader
 from borealis_py.node.output_writer import OutputWriter
-from borealis_py.node.peers import Peers, Unpublished
+from borealis_py.node.peers import Unpublished
 from borealis_py.node.pulse import Pulse
 from borealis_py.node.reporter import Reporter, StatusListener, ignore_status
 from borealis_py.node.resuming import Resuming
 from borealis_py.node.spec import ReplicaSpec
+from borealis_py.node.standby import StoodBy
+from borealis_py.node.starting import Starting, rebuild_buckets, role_of
 from borealis_py.node.telling import DisagreementTelling
-from borealis_py.node.trimmer import Trimmer, Trims, needed_by_others
-from borealis_py.protocol.incarnation import Heartbeat, Identity, StartPoint
+from borealis_py.node.trimmer import Trimmer, Trims
+from borealis_py.protocol.incarnation import Heartbeat, Identity
 from borealis_py.protocol.manager import Manager
 from borealis_py.protocol.settings import ManagerConfig
 from borealis_py.protocol.turn import (
@@ -63,6 +65,7 @@ from borealis_py.protocol.turn import (
     SaveCheckpoint,
     SendHeartbeat,
     StartRedo,
+    StepBack,
     TellDisagreement,
     Turn,
     WriterBusy,
@@ -79,14 +82,6 @@ from sunion.units import Bucket, MonotonicUs
 log = structlog.get_logger("borealis.replica")
 
 
-class Superseded(Exception):
-    """A newer incarnation of this replica index runs, so this one ends (R8)."""
-
-
-class NumberShared(LogError):
-    """Another process has this incarnation's number, so this one starts again with a higher one (B30)."""
-
-
 class Replica:
     """A started replica. Not thread-safe: one thread calls `turn`.
 
@@ -97,6 +92,7 @@ class Replica:
         wake: called, in any thread, when a turn is due.
         why_inline: returns why redos do not run on Spark now; empty: they do.
         seen: called with each status, in the thread of `turn`.
+        stood_by: what it was before it took over (R17); None: it has just started.
 
     Raises:
         RetentionLost: the log does not hold what the checkpoint, or a peer's, needs.
@@ -118,6 +114,7 @@ class Replica:
         wake: Wake,
         why_inline: Callable[[], str] = lambda: "",
         seen: StatusListener = ignore_status,
+        stood_by: StoodBy | None = None,
     ) -> None:
         self.spec = spec
         self.buckets = Buckets(spec.bucket_us)
@@ -156,22 +153,32 @@ class Replica:
             self._trimmer = None if spec.trimming is None else Trimmer(spec, spec.trimming, clock)
             self._acknowledging: Acknowledging | None = None
             self._first_word: NewRecord | None = None
-            self.manager = self._begin(uid)
+            self.manager = self._begin(uid, stood_by)
             self._opened = opened.pop_all()
         self._unreachable: frozenset[int] = frozenset()
         self._resuming.turned(self.manager.f_s, self._input_reader)
 
-    def _begin(self, uid: str) -> Manager:
-        """Take the highest incarnation + 1; begin at the newest checkpoint that verifies, else at the origin (R11)."""
+    def _identify(self, uid: str, stood_by: StoodBy | None) -> Identity:
+        """Take the highest incarnation + 1 (R11), or go on as the standby that it was."""
         spec = self.spec
-        self._input_reader.read_settings()
+        if stood_by is not None:
+            self._input_reader.follow_control(stood_by.control_at)
+            return stood_by.identity
         inc = self._input_reader.read_control() + 1
         value = encode(Incarnation(spec.app_uid, inc, uid))
         self._appender.append(NewRecord(spec.settings_feed, value, f"incarnation/{spec.node}/{spec.replica}".encode()))
-        start = self._start()
+        return Identity(spec.replica, inc, uid, spec.app_uid)
+
+    def _begin(self, uid: str, stood_by: StoodBy | None) -> Manager:
+        spec = self.spec
+        self._input_reader.read_settings()
+        identity = self._identify(uid, stood_by)
+        starting = Starting(spec, self._store, self._kernel, self._lookup, self._input_reader.check_inputs)
+        start = starting.point()
+        self._reporter.checkpoint_bucket = starting.own_bucket or 0
         self._input_reader.open_progress()
         self._input_reader.open_inputs(start.marks, start.bucket, self.buckets)
-        log.info("replica starts", node=spec.node, replica=spec.replica, inc=inc, bucket=start.bucket)
+        log.info("replica starts", node=spec.node, replica=spec.replica, inc=identity.inc, bucket=start.bucket)
         config = ManagerConfig(
             inputs=spec.inputs,
             fragment=self._kernel,
@@ -182,28 +189,14 @@ class Replica:
             position=spec.position,
             unpack={i: unpacker(codec) for i, codec in self._streams.items()},
             corrected=spec.corrected,
+            rebuild_buckets=rebuild_buckets(spec, self._kernel),
             spark=self._redos.on_spark,
         )
-        identity = Identity(spec.replica, inc, uid, spec.app_uid)
         if spec.trimming is not None:
             self._acknowledging = Acknowledging(spec, identity, spec.trimming.every_us)
             self._first_word = self._acknowledging.first(self._clock.now_us(), self._lookup, start)
-        return Manager(config, identity=identity, start=start, delays=self.settings.delays)
-
-    def _start(self) -> StartPoint:
-        """Newest own checkpoint, else the origin (R11); a peer's if the log no longer holds what that needs (B45)."""
-        loaded = self._store.newest()
-        start = StartPoint(Bucket(self.spec.origin), self._kernel.initial())
-        if loaded is not None:
-            start = StartPoint(Bucket(loaded.bucket), loaded.state, loaded.marks)
-            self._reporter.checkpoint_bucket = loaded.bucket
-        try:
-            self._input_reader.check_inputs(start.marks, start.bucket, self.buckets)
-        except RetentionLost as lost:
-            peers, trimming = Peers(self.spec, self._store, self._kernel), self.spec.trimming
-            needed = None if trimming is None else needed_by_others(self.spec, trimming, self._lookup)
-            start = peers.start_point(start, self._lookup, self._input_reader.check_inputs, lost, needed)
-        return start
+        role, control = role_of(spec, stood_by), None if stood_by is None else stood_by.control
+        return Manager(config, identity=identity, start=start, delays=self.settings.delays, role=role, control=control)
 
     # The loop's body --------------------------------------------------------------------------------------------------
 
@@ -211,7 +204,7 @@ class Replica:
         """One turn.
 
         Raises:
-            Superseded: a newer incarnation has this index.
+            Superseded: a newer incarnation has this index. SteppedBack: another replica runs.
             RetentionLost: the log no longer holds what is needed.
             OtherLife, OtherVersion: the app was reset, or another version writes it.
             LogError: the log refused a record of the own stream, or cannot be read; start again from the last
@@ -340,6 +333,8 @@ class Replica:
                 self._reporter.note(effect, self.manager.status(), self._unreachable)
             case ExitReplica(reason, again):
                 raise NumberShared(reason) if again else Superseded(reason)
+            case StepBack(reason):
+                raise SteppedBack(reason)
 
     def _send_beat(self, beat: Heartbeat, now: MonotonicUs) -> None:
         self._pulse.send(NewRecord(self.spec.control_feed, encode(beat), beat_key(self.spec.node, beat.replica)), now)

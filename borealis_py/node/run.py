@@ -7,20 +7,29 @@ from __future__ import annotations
 import gc
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, closing, contextmanager
+from itertools import count
+
+import structlog
 
 from borealis_py.log.base import Wake
 from borealis_py.log.clock import Clock, SystemClock
 from borealis_py.log.kernel import Kernel
 from borealis_py.node.checkpoints import CheckpointStore
+from borealis_py.node.endings import SteppedBack
 from borealis_py.node.peers import NeverPublished, PeerRedo, Peers
 from borealis_py.node.replica import Replica
 from borealis_py.node.reporter import StatusListener, ignore_status
 from borealis_py.node.spec import ReplicaSpec
+from borealis_py.node.standby import Standby, StoodBy
 from borealis_py.node.trim_loop import trimming
 from borealis_py.protocol.states import ReplicaState
 from reconcile.redo_client import RedoRouter, RedoRunner
 from sunion.errors import RetentionLost
+
+log = structlog.get_logger("borealis.replica")
+
+MakeRedos = Callable[[Kernel, Wake, RedoRunner], RedoRouter]
 
 
 class LostWhileRunning(Exception):
@@ -28,13 +37,13 @@ class LostWhileRunning(Exception):
 
 
 @contextmanager
-def _pulsing(replica: Replica, every_s: float) -> Iterator[None]:
-    """Call `replica.pulse` every `every_s` seconds in another thread."""
+def _pulsing(pulsed: Replica | Standby, every_s: float) -> Iterator[None]:
+    """Call `pulse` every `every_s` seconds in another thread."""
     over = threading.Event()
 
     def beat() -> None:
         while not over.wait(every_s):
-            replica.pulse()
+            pulsed.pulse()
 
     thread = threading.Thread(target=beat, name="pulse", daemon=True)
     thread.start()
@@ -56,15 +65,16 @@ def _set_aside() -> None:
 def run_replica(
     spec: ReplicaSpec,
     make_kernel: Callable[[], Kernel],
-    make_redos: Callable[[Kernel, Wake, RedoRunner], RedoRouter],
+    make_redos: MakeRedos,
     stop: threading.Event,
     uid: str,
     clock: Clock | None = None,
     seen: StatusListener = ignore_status,
 ) -> None:
-    """Run one incarnation until `stop` is set. Blocks.
+    """Run a replica until `stop` is set. Blocks.
 
-    A running replica that has lost records it needs ends with `LostWhileRunning`: after a restart it may find a peer's
+    Where its node has standbys, it stands by, runs once it takes over, and stands by again if it steps back (R17). A
+    running replica that has lost records it needs ends with `LostWhileRunning`: after a restart it may find a peer's
     checkpoint that covers them (B45). RetentionLost at the start, or before the replica was READY, is final, as is
     NeverPublished.
 
@@ -78,48 +88,95 @@ def run_replica(
     Raises:
         LostWhileRunning, RetentionLost: see above. Superseded, LogError: as `Replica.turn`.
     """
-    clock = clock or SystemClock()
-    woken = threading.Event()
-    with ExitStack() as opened:
-        kernel = make_kernel()
-        opened.callback(kernel.close)
-        store = CheckpointStore(spec.checkpoints, spec.query_hash, kernel)
-        try:
-            redos = make_redos(kernel, woken.set, PeerRedo(Peers(spec, store, kernel), spec.log, woken.set))
-        except BaseException:
-            store.close()  # later the replica closes it
-            raise
-        opened.callback(redos.close)
-        replica = Replica(
-            spec=spec,
-            log_=spec.log,
-            clock=clock,
-            kernel=kernel,
-            redos=redos,
-            store=store,
-            uid=uid,
-            wake=woken.set,
-            why_inline=redos.why_inline,
-            seen=seen,
-        )
-        _set_aside()
+    with closing(make_kernel()) as kernel:
+        for n in count():
+            incarnation = _Incarnation(spec, clock or SystemClock(), stop, f"{uid}.{n}" if n else uid, seen)
+            try:
+                incarnation.live(kernel, make_redos)
+            except SteppedBack as exc:
+                log.info("stands by again", node=spec.node, replica=spec.replica, why=str(exc))
+            else:
+                return
+
+
+class _Incarnation:
+    """One life of a replica, which may begin as an idle standby."""
+
+    def __init__(self, spec: ReplicaSpec, clock: Clock, stop: threading.Event, uid: str, seen: StatusListener) -> None:
+        self._spec, self._clock, self._stop, self._uid, self._seen = spec, clock, stop, uid, seen
+        self._woken = threading.Event()
+
+    def live(self, kernel: Kernel, make_redos: MakeRedos) -> None:
+        """Live until it ends or `stop` is set. Raises what `run_replica` does, and SteppedBack."""
+        with ExitStack() as standing:
+            stood_by = self._stand_by(standing) if self._spec.recovery.idles else None
+            if not self._stop.is_set():
+                self._run(kernel, make_redos, stood_by, standing.close)
+
+    def _stand_by(self, standing: ExitStack) -> StoodBy:
+        """Stand by until it takes over. Its heartbeats go on until `standing` is closed."""
+        spec = self._spec
+        standby = Standby(spec, spec.log, self._clock, self._uid, self._woken.set, self._seen)
         why = ""
+        standing.callback(lambda: standby.close(why))
+        standing.enter_context(_pulsing(standby, spec.timing.heartbeat_us / 1e6))
         try:
-            with ExitStack() as beside:  # not during `close`, which sends the last status
-                beside.enter_context(_pulsing(replica, spec.timing.heartbeat_us / 1e6))
-                if spec.trimming is not None:
-                    beside.enter_context(trimming(replica, spec.log, spec.trimming.every_us))
-                while not stop.is_set():
-                    woken.clear()
-                    replica.turn()
-                    woken.wait(max(0.0, (replica.next_wakeup() - clock.now_us()) / 1e6))
-        except RetentionLost as exc:
-            why = str(exc)
-            if replica.manager.state is ReplicaState.RECOVERING or isinstance(exc, NeverPublished):
-                raise  # a restart would fail in the same way
-            raise LostWhileRunning(why) from exc
+            while not (self._stop.is_set() or standby.took_over):
+                self._turn(standby)
         except Exception as exc:
             why = str(exc)
             raise
-        finally:
-            replica.close(why)
+        return standby.stood_by()
+
+    def _turn(self, of: Replica | Standby) -> None:
+        self._woken.clear()
+        of.turn()
+        self._woken.wait(max(0.0, (of.next_wakeup() - self._clock.now_us()) / 1e6))
+
+    def _run(
+        self, kernel: Kernel, make_redos: MakeRedos, stood_by: StoodBy | None, started: Callable[[], None]
+    ) -> None:
+        spec = self._spec
+        with ExitStack() as opened:
+            store = CheckpointStore(spec.checkpoints, spec.query_hash, kernel)
+            try:
+                redos = make_redos(
+                    kernel, self._woken.set, PeerRedo(Peers(spec, store, kernel), spec.log, self._woken.set)
+                )
+            except BaseException:
+                store.close()  # later the replica closes it
+                raise
+            opened.callback(redos.close)
+            replica = Replica(
+                spec=spec,
+                log_=spec.log,
+                clock=self._clock,
+                kernel=kernel,
+                redos=redos,
+                store=store,
+                uid=self._uid,
+                wake=self._woken.set,
+                why_inline=redos.why_inline,
+                seen=self._seen,
+                stood_by=stood_by,
+            )
+            started()
+            _set_aside()
+            why = ""
+            try:
+                with ExitStack() as beside:  # not during `close`, which sends the last status
+                    beside.enter_context(_pulsing(replica, spec.timing.heartbeat_us / 1e6))
+                    if spec.trimming is not None:
+                        beside.enter_context(trimming(replica, spec.log, spec.trimming.every_us))
+                    while not self._stop.is_set():
+                        self._turn(replica)
+            except RetentionLost as exc:
+                why = str(exc)
+                if replica.manager.state is ReplicaState.RECOVERING or isinstance(exc, NeverPublished):
+                    raise  # a restart would fail in the same way
+                raise LostWhileRunning(why) from exc
+            except Exception as exc:
+                why = str(exc)
+                raise
+            finally:
+                replica.close(why)

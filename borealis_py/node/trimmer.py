@@ -82,6 +82,8 @@ class Trimmer:
         self._buckets = Buckets(spec.bucket_us)
         self._me = ReplicaName(spec.node, spec.replica)
         self._life = Life(spec.app_uid)
+        idle = range(spec.replicas) if spec.recovery.idles else (spec.replica,)  # a standby trims nothing itself
+        self._topics = tuple(feed for k in idle for feed in spec.feeds_of(k))
         self._feed = Feed(topics.acks(spec.app))
         self._begin()
 
@@ -146,11 +148,11 @@ class Trimmer:
         said = needs.said.get(self._me)
         published = None if said is None else said.published  # what is in the log, so that every writer finds it (R10)
         limit = stream_limit(self._trimming.graph, needs, spec.node, published, kept)
-        return Trim(spec.own_feeds[0].topic, spec.own_feeds, limit)
+        return Trim(spec.own_feeds[0].topic, self._topics, limit)
 
     def _below(self, lookup: Lookup, bucket: Bucket) -> Iterator[tuple[Feed, Offset]]:
         """All that lies before the first record of `bucket`, but for the end that the next start reads (R11)."""
-        for feed in self._spec.own_feeds:
+        for feed in self._topics:
             first, end = lookup.bounds(feed)
             at = min(lookup.find(feed, self._buckets.timestamp_ms(bucket)), end - OWN_TAIL)
             if at > first:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from borealis_py.protocol.incarnation import Heartbeat
+from borealis_py.protocol.roles import RoleFold
 from sunion.units import Bucket, Offset
 
 
@@ -37,6 +38,7 @@ class ControlFold:
         suspicion_beats: a peer without a heartbeat during so many own ones does not count as live (R8).
 
     Attributes:
+        roles: who runs (R17).
         echoed: an own heartbeat has been read back.
         superseded: why this incarnation must exit; None: it need not.
         number_shared: why it must start again with a number of its own; None: it need not.
@@ -47,6 +49,7 @@ class ControlFold:
         self.inc = inc
         self.uid = uid
         self.peers: dict[int, Peer] = {}
+        self.roles = RoleFold(replica)
         self.echoed = False
         self.superseded: str | None = None
         self.number_shared: str | None = None
@@ -62,6 +65,7 @@ class ControlFold:
             peer = self.peers[beat.replica] = Peer(beat.inc, beat.uid, None, beat)
         peer.beat = beat
         peer.own_beats_since = 0
+        self.roles.read(beat)
         if not beat.asking:
             peer.ask = None
         elif peer.ask is None:
@@ -132,18 +136,19 @@ class Recovery:
         self.recovering = True
         self._goal: int | None = None
 
-    def done(self, control: ControlFold, *, f_l: Bucket, ack_l: Bucket, busy: bool) -> bool:
+    def done(self, control: ControlFold, *, f_l: Bucket, ack_l: Bucket, busy: bool, live: bool = True) -> bool:
         """Whether RECOVERING ends now; True only once.
 
         Args:
             f_l: the live frontier. ack_l: as far as its output is acknowledged.
             busy: inputs were not read to their end since the start, or complete buckets wait to run.
+            live: it runs buckets live; a standby does not, so only what is stable counts.
         """
         if not self.recovering:
             return False
         if self._goal is None and control.echoed:
             peers = [p.beat for p in control.live_peers() if not p.beat.recovering]
-            self._goal = max((b.ack_l for b in peers), default=f_l)
+            self._goal = max((b.ack_l if live else b.ack_s for b in peers), default=f_l)
         if self._goal is None or busy or ack_l < self._goal:
             return False
         self.recovering = False

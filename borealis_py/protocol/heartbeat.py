@@ -5,13 +5,15 @@ During a long turn, `node.pulse` repeats the last one.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from borealis_py.protocol.delay import ALWAYS
 from borealis_py.protocol.incarnation import Heartbeat, Identity
 from borealis_py.protocol.settings import Timing
 from borealis_py.protocol.states import ReplicaState
 from borealis_py.protocol.turn import SendHeartbeat
-from sunion.output import SOutput
-from sunion.units import Bucket, MonotonicUs, Offset
+from sunion.digests import Digest
+from sunion.units import NOWHERE, Bucket, MonotonicUs, Offset
 
 PLAY = 10
 """A heartbeat goes with a turn up to a tenth of the interval before or after it is due: else an idle replica would have
@@ -27,6 +29,7 @@ class HeartbeatTimer:
         self._beat_at = ALWAYS
         self._checkpoint_bucket = -1
         self._asking = False
+        self._runs: bool | None = None
         self._old_ask: int | None = None
 
     @property
@@ -43,23 +46,29 @@ class HeartbeatTimer:
         *,
         now: MonotonicUs,
         state: ReplicaState,
-        output: SOutput,
+        ack_s: Bucket,
+        ack_l: Bucket,
+        digests: Callable[[], tuple[Digest, ...]],
         asking: bool,
         ask: Offset | None,
         progress: Bucket,
-        checkpoint_bucket: Bucket,
+        checkpoint_bucket: Bucket = NOWHERE,
+        runs: bool = True,
     ) -> list[SendHeartbeat]:
-        """The heartbeat, if one is due: at each interval, when asking changes, and when a new checkpoint is durable.
+        """The heartbeat, if one is due: at each interval, when asking or the role changes, and when a new checkpoint is
+        durable.
 
         Args:
+            ack_s, ack_l: as the log has acknowledged. digests: those not told yet; called if a heartbeat is sent.
             ask: offset of the own ask; None: not read back. progress: first bucket not published, as far as known.
+            runs: the replica speaks; False: it stands by (R17).
         """
-        news = asking != self._asking or checkpoint_bucket > self._checkpoint_bucket
+        news = runs is not self._runs or asking != self._asking or checkpoint_bucket > self._checkpoint_bucket
         if now < self.next_us - 2 * self._play_us and not news:
             return []
         if asking and not self._asking:
             self._old_ask = ask  # of an earlier run of asking, whose end has not been read back yet (B26)
-        self._beat_at, self._asking, self._checkpoint_bucket = now, asking, checkpoint_bucket
+        self._beat_at, self._asking, self._checkpoint_bucket, self._runs = now, asking, checkpoint_bucket, runs
         ask = None if ask == self._old_ask else ask
         me = self._identity
         return [
@@ -70,13 +79,14 @@ class HeartbeatTimer:
                     inc=me.inc,
                     uid=me.uid,
                     state=state.value,
-                    ack_s=Bucket(output.ack_s),
-                    ack_l=Bucket(output.ack_l),
+                    ack_s=ack_s,
+                    ack_l=ack_l,
                     asking=asking,
                     ask_offset=ask,
                     progress=progress,
                     checkpoint_bucket=checkpoint_bucket,
-                    digests=output.digests.tell(),
+                    runs=runs,
+                    digests=digests(),
                 )
             )
         ]

@@ -38,6 +38,7 @@ class Heartbeat:
         ask_offset: offset in the control log of the first heartbeat of this run of asking; None: not read back yet.
         progress: first bucket that is not in the corrected stream, as far as known.
         checkpoint_bucket: first bucket not in its newest durable checkpoint; -1: it has none (its status then says 0).
+        runs: it speaks for its node, or all do; False: it stands by (R17).
         digests: of the stable buckets emitted since the heartbeat before, the newest 64 at most (R15).
     """
 
@@ -52,6 +53,7 @@ class Heartbeat:
     ask_offset: Offset | None = None
     progress: Bucket
     checkpoint_bucket: Bucket = NOWHERE
+    runs: bool = True
     digests: tuple[Digest, ...] = ()
 
     @property
@@ -97,7 +99,9 @@ class StartPoint:
     Attributes:
         bucket: first bucket to run. state: the fragment's state before it.
         marks: where to read each source from; None: from its beginning.
-        own: first bucket that the own topic does not hold; a peer's checkpoint may be ahead of it. None: `bucket`.
+        own: first bucket that the replica says. A peer's checkpoint may be ahead of what its own topic holds; what it
+            gives before its state is whole again is not the result (R17). None: `bucket`.
+        empty: `state` is the one before the first bucket.
         outputs: what the peer emitted for [own, bucket). The replica emits it first, so that its own topic has no hole
             (B2).
     """
@@ -107,6 +111,7 @@ class StartPoint:
     marks: tuple[Mark, ...] | None = None
     own: Bucket | None = None
     outputs: Mapping[int, Output] = field(default_factory=dict)
+    empty: bool = False
 
 
 @dataclass(slots=True)

@@ -14,7 +14,7 @@ from dataclasses import replace
 from functools import partial
 
 from borealis_py.protocol import delay
-from borealis_py.protocol.checkpointing import Checkpointing
+from borealis_py.protocol.checkpointing import Checkpointing, ReadingPlace, Rebuilding
 from borealis_py.protocol.control import ControlFold, Recovery
 from borealis_py.protocol.heartbeat import HeartbeatTimer
 from borealis_py.protocol.history import History
@@ -25,12 +25,14 @@ from borealis_py.protocol.log_ends import LogEnds
 from borealis_py.protocol.pace import Pace
 from borealis_py.protocol.publishing import PublishContext, Publishing
 from borealis_py.protocol.reconciliation import Reconciliation
+from borealis_py.protocol.roles import Role
 from borealis_py.protocol.settings import ManagerConfig, NodeDelays, grow_delta
+from borealis_py.protocol.speaking import Speaking
 from borealis_py.protocol.stagger import Stagger
 from borealis_py.protocol.states import ReplicaState, check, derive
-from borealis_py.protocol.turn import Append, Effect, EmitEvent, ExitReplica, ReadAgain, Turn
+from borealis_py.protocol.turn import Effect, EmitEvent, ExitReplica, ReadAgain, StepBack, Turn
 from sunion.errors import IllegalTransition
-from sunion.model import Output, StreamRecord, TentativeBucket
+from sunion.model import Output, TentativeBucket
 from sunion.output import SOutput, in_time
 from sunion.union import SUnion
 from sunion.units import Bucket, MonotonicUs, Offset
@@ -42,6 +44,7 @@ class Manager:
     Args:
         config: of the node. identity: of this incarnation. start: where it begins.
         delays: in force until a turn brings others.
+        role: how it begins (R17). control: what it has read of the control log as a standby; None: nothing yet.
 
     Invariants:
         f_s <= f_l; f_s only grows within one incarnation; a stable bucket is emitted once (SOutput checks it).
@@ -50,7 +53,10 @@ class Manager:
         SettingsError: the timing breaks R13.
     """
 
-    def __init__(self, config: ManagerConfig, *, identity: Identity, start: StartPoint, delays: NodeDelays) -> None:
+    def __init__(
+        self, config: ManagerConfig, *, identity: Identity, start: StartPoint, delays: NodeDelays,
+        role: Role = Role.ALWAYS_RUNS, control: ControlFold | None = None,
+    ) -> None:  # fmt: skip
         self.timing = timing = config.timing
         timing.validate()
         self.identity, self.buckets = identity, config.buckets
@@ -60,12 +66,14 @@ class Manager:
         self.output = SOutput(
             identity.inc, own, config.ops, unpublished_rows_max=timing.unpublished_rows_max, keep_rows=config.corrected,
             unpublished_bytes_max=timing.unpublished_bytes_max)  # fmt: skip
-        self.control = ControlFold(identity.replica, identity.inc, identity.uid, timing.suspicion_beats)
+        self.control = control or ControlFold(identity.replica, identity.inc, identity.uid, timing.suspicion_beats)
+        self.speaking = Speaking(identity, self.output, start, role)
         self.stagger = Stagger(timing)
         self.publishing = Publishing(identity.replica, timing, config.origin)
+        self.publishing.at_once = role is Role.TOOK_OVER
         self._pace = Pace(timing, config.buckets.width_us)
         self.reconciliation = Reconciliation(timing, self._pace, config.spark)
-        self.checkpointing = Checkpointing(timing, start.bucket)
+        self.checkpointing = Checkpointing(timing, max(start.bucket, own), self._rebuilding(start, config))
         self.counts = RowCounts()
         self.f_s = self.f_l = start.bucket
         self.state = ReplicaState.RECOVERING
@@ -77,11 +85,16 @@ class Manager:
         self._now = delay.ALWAYS
         self._ends = LogEnds()
         self._live_at: MonotonicUs | None = None  # when bucket F_l may run live, as of the end of the turn
-        self._backfill = start if own < start.bucket else None
         self._effects: list[Effect] = []
         self._history = History()
         self._delta_us = grow_delta(timing, config.position)
         self._set_delays(delays)
+
+    def _rebuilding(self, start: StartPoint, config: ManagerConfig) -> Rebuilding | None:
+        if config.rebuild_buckets is None:
+            return None
+        begun = ReadingPlace(start.bucket, self.union.marks(start.bucket)) if start.empty else None
+        return Rebuilding(config.rebuild_buckets, self._fragment.initial(), begun)
 
     def _set_delays(self, delays: NodeDelays) -> None:
         self._wait_us = max(self._delta_us, delays.wait_us)
@@ -127,7 +140,8 @@ class Manager:
         if (why := self.control.superseded or self.control.number_shared) is not None:
             return [*self._effects, ExitReplica(why, again=self.control.superseded is None)]
         self.intake.create(now)
-        self._say_backfill()
+        if self._take_role():
+            return self._effects
         self._take_redo(turn)
         self._stabilize(gap)
         self._run_stable()
@@ -140,8 +154,10 @@ class Manager:
         self.intake.release_memory(self.f_s, self.f_l, keep_from, self.timing.buffer_rows_max)
         self._effects += [*self.intake.silence_notes(late_before), *self.intake.drift_notes(now, self._wait_us)]
         self._effects += self._heart.beat(
-            now=now, state=self.state, output=self.output, asking=self.stagger.asking, ask=self.control.own_ask,
+            now=now, state=self.state, ack_s=Bucket(self.output.ack_s), ack_l=Bucket(self.output.ack_l),
+            digests=self.output.digests.tell, asking=self.stagger.asking, ask=self.control.own_ask,
             progress=self.publishing.frontier, checkpoint_bucket=self.checkpointing.checkpoint_bucket,
+            runs=self.speaking.runs,
         )  # fmt: skip
         self._ask_ends(standing)
         return self._effects
@@ -150,7 +166,7 @@ class Manager:
         if turn.acked is not None:
             self.output.acknowledged(turn.acked)
         if turn.checkpoint_bucket is not None:
-            self.checkpointing.checkpoint_bucket = turn.checkpoint_bucket
+            self.checkpointing.written(turn.checkpoint_bucket)
         if turn.read_to is not None:
             self._ends.answered(turn.read_to)
         if turn.delays is not None:
@@ -159,11 +175,15 @@ class Manager:
             self.control.read(offset, beat)
         self.intake.read(turn, self.f_l, self.timing.buffer_rows_max)
 
-    def _say_backfill(self) -> None:
-        start, self._backfill = self._backfill, None
-        if start is not None:
-            for said in self.output.stable_run(self.output.stable, start.bucket, start.outputs, computed=False):
-                self._append(said)
+    def _take_role(self) -> bool:
+        """Take over, or step back (R17). Returns whether this incarnation ends."""
+        stood_by = not self.speaking.runs
+        said = self.speaking.turn(self._now, self.control)
+        self._effects += said
+        if stood_by and self.speaking.runs:
+            self.publishing.at_once = True
+            self._set_state()
+        return any(isinstance(effect, StepBack) for effect in said)
 
     # Stabilization (R4) -----------------------------------------------------------------------------------------------
 
@@ -194,12 +214,12 @@ class Manager:
         self.stagger.turn(self._now, self.f_s < self.f_l, self.complete > self.f_s, gap, self.control)
         if self.stagger.granted and not was:
             self.intake.forgive()
-            self._append(self.output.undo())
+            self._effects += self.speaking.say(self.output.undo())
             self.reconciliation.begin()
         if was and not self.stagger.granted:
             self._effects += self.reconciliation.note_inline(self._now)
             self.reconciliation.end()
-            self._append(self.output.rec_done())
+            self._effects += self.speaking.say(self.output.rec_done())
         self._set_state()
 
     def _adopt(self) -> None:
@@ -260,8 +280,8 @@ class Manager:
     def _advance_stable(self, end: Bucket, outputs: Mapping[int, Output], computed: bool = True) -> None:
         first, together = self.f_s, self.f_s == self.f_l
         waited_us = partial(self.intake.waited_us, now=self._now) if together else in_time
-        for said in self.output.stable_run(first, end, outputs, waited_us, computed):
-            self._append(said)
+        outputs = self.speaking.new(outputs)
+        self._effects += self.speaking.stable(first, end, outputs, waited_us, computed)
         self.f_s = end
         if together:
             self.f_l, self._l = end, self._s
@@ -270,7 +290,8 @@ class Manager:
     def _ready_at(self, bucket: Bucket) -> MonotonicUs | None:
         """When `bucket` may run live; None: not in the present state."""
         created = self.intake.creation.at(bucket)
-        if created is None or (self.f_s == self.f_l and self.complete > bucket):
+        whole = self.f_s == self.f_l and self.complete > bucket
+        if created is None or whole or not self.speaking.may_run_live(bucket):
             return None
         policy = self.delays.stabilization if self.stagger.granted else self.delays.failure
         end = MonotonicUs(created + self.buckets.width_us)
@@ -316,7 +337,7 @@ class Manager:
             missing=share.missing, waited_us=self.intake.waited_us(bucket, self._now),
             completeness=label.completeness, diverged_from=label.diverged_from,
         )  # fmt: skip
-        self._append(self.output.tentative(said))
+        self._effects += self.speaking.say(self.output.tentative(said))
         self.f_l = Bucket(bucket + 1)
         self.intake.on_live_run(bucket)
         self.counts.tentative(output, self._ops)
@@ -327,7 +348,7 @@ class Manager:
     # The rest of a turn -----------------------------------------------------------------------------------------------
 
     def _set_state(self) -> None:
-        after = derive(self._recovery.recovering, self.f_s < self.f_l, self.stagger.granted)
+        after = derive(self._recovery.recovering, self.f_s < self.f_l, self.stagger.granted, self.speaking.runs)
         check(self.state, after)
         if after is not self.state:
             self.state = after
@@ -336,7 +357,8 @@ class Manager:
     def _recover(self) -> None:
         behind = self.f_s == self.f_l and self.complete > self.f_s
         busy = behind or self._ends.unread_since_start
-        if self._recovery.done(self.control, f_l=self.f_l, ack_l=Bucket(self.output.ack_l), busy=busy):
+        ack_l, runs = Bucket(self.output.ack_l), self.speaking.runs
+        if self._recovery.done(self.control, f_l=self.f_l, ack_l=ack_l, busy=busy, live=runs):
             self._effects.append(EmitEvent("READY", f"caught up at bucket {self.f_s}"))
             self._set_state()
 
@@ -344,8 +366,9 @@ class Manager:
         lowest_live = self.control.lowest_live if self.control.echoed else -1
         closed = max(self.f_s, self.complete)
         return PublishContext(
-            now=self._now, stable=self.f_s, lowest_live=lowest_live, gap=gap, read_to=self._ends.read_to, closed=closed
-        )
+            now=self._now, stable=self.f_s, lowest_live=lowest_live, gap=gap, read_to=self._ends.read_to, closed=closed,
+            runs=self.speaking.runs,
+        )  # fmt: skip
 
     def _ask_ends(self, standing: PublishContext) -> None:
         """Ask for the ends of all feeds if a decision waits only for them (B14, R10, R11)."""
@@ -354,9 +377,6 @@ class Manager:
         starting = self._recovery.recovering and self._ends.unread_since_start
         if expiring or starting or self.publishing.wants_ends(standing):
             self._effects += self._ends.ask(self._now)
-
-    def _append(self, said: tuple[int, StreamRecord]) -> None:
-        self._effects.append(Append(*said))
 
     # What the driver asks ---------------------------------------------------------------------------------------------
 
@@ -384,7 +404,11 @@ class Manager:
         """Whether heartbeats, progress, acknowledgements and commits may wait for the turn that the next heartbeat
         brings: nothing that is due depends on them."""
         waits = self._ends.asked or self._blocked or self.checkpointing.pending or self.reconciliation.job is not None
-        return self.state is ReplicaState.STABLE and not waits and self.publishing.at_ease(self.f_s)
+        return (
+            self.state in (ReplicaState.STABLE, ReplicaState.STANDBY)
+            and not waits
+            and self.publishing.at_ease(self.f_s)
+        )
 
     def next_wakeup(self) -> MonotonicUs:
         """When the next turn is due if nothing arrives before."""

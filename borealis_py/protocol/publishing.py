@@ -54,6 +54,7 @@ class PublishContext:
         gap: the own turns had a gap.
         read_to: the time at which the ends were asked for up to which all is read.
         closed: the first bucket that an input leaves open, or F_s if that is higher.
+        runs: the replica speaks for its node, or all do; a standby publishes nothing (R17).
     """
 
     now: MonotonicUs
@@ -62,6 +63,7 @@ class PublishContext:
     gap: bool
     read_to: MonotonicUs
     closed: Bucket
+    runs: bool = True
 
 
 class DisagreementWatch:
@@ -108,6 +110,7 @@ class Publishing:
         phase: of its writer.
         progress: the first bucket that is not in the corrected stream, as far as known; None: no record was read.
         read: the same by the progress records that were read and believed alone: every later writer finds these.
+        at_once: it has just begun to run in the place of another one, so it takes over without patience (R17).
         disagreement: compares replicas; while it has found a difference, nothing is published (R15).
     """
 
@@ -115,6 +118,7 @@ class Publishing:
         self.phase = Phase.IDLE
         self.progress: Bucket | None = None
         self.read: Bucket | None = None
+        self.at_once = False
         self.disagreement = DisagreementWatch(replica)
         self._origin = origin
         self._replica = replica
@@ -140,9 +144,10 @@ class Publishing:
         return self._full_us if self._patience_us is None else self._patience_us
 
     def _first(self, standing: PublishContext) -> bool:
-        """Whether this replica publishes first: nothing is published, and its index is the lowest live one. After it
-        has lost a writer, it waits like any other."""
-        return self.progress is None and standing.lowest_live == self._replica and self._patience_us is None
+        """Whether this replica publishes first: it has just begun to run, or nothing is published and its index is the
+        lowest live one. After it has lost a writer, it waits like any other."""
+        lowest = self.progress is None and standing.lowest_live == self._replica
+        return standing.runs and (self.at_once or lowest) and self._patience_us is None
 
     def turn(self, turn: Turn, standing: PublishContext, output: SOutput) -> list[Effect]:
         """Take in progress records and the writer's events; take over or publish if due."""
@@ -200,6 +205,7 @@ class Publishing:
             self._lost = 0
 
     def _answered(self, event: object, now: MonotonicUs) -> list[Effect]:
+        self.at_once = False
         if isinstance(event, WriterLost):
             self.phase = Phase.IDLE
             self._stood_since = now
@@ -228,7 +234,7 @@ class Publishing:
     def _maybe_take_over(self, standing: PublishContext) -> list[Effect]:
         first = self._first(standing)
         behind = standing.stable > self.frontier
-        if not behind or standing.gap:
+        if not behind or standing.gap or not standing.runs:
             self._stood_since = standing.now
             if not (first and not standing.gap):
                 return []
@@ -265,7 +271,7 @@ class Publishing:
             return False
         if self._first(standing):
             return True
-        due = self._stood_since is not None and standing.now - self._stood_since >= self.patience_us
+        due = standing.runs and self._stood_since is not None and standing.now - self._stood_since >= self.patience_us
         return due and standing.stable > self.frontier
 
     def at_ease(self, stable: Bucket) -> bool:

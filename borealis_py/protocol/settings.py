@@ -257,6 +257,8 @@ class ManagerConfig:
         position: the node's place in its longest chain, counted from the sources from 1.
         unpack: for each input that is a stream, by its index, the function that decodes its rows.
         corrected: the node's rows go to a corrected stream; if False, only dead letters are published.
+        rebuild_buckets: from how many buckets before F_s a start with empty state comes to the same results; then
+            checkpoints hold no state (upstream backup). None: they do.
         spark: redo jobs may run on Spark; if False, buckets run from memory, or from the log where memory had no room.
     """
 
@@ -269,6 +271,7 @@ class ManagerConfig:
     position: int = 1
     unpack: Mapping[int, Unpack] = field(default_factory=dict)
     corrected: bool = True
+    rebuild_buckets: int | None = None
     spark: bool = True
 
 

@@ -14,15 +14,19 @@ class ReplicaState(Enum):
     """The state that a replica reports. The values are the papers' names, as users see them."""
 
     RECOVERING = "RECOVERING"
+    STANDBY = "STANDBY"
     STABLE = "STABLE"
     UPSTREAM_FAILURE = "UPSTREAM_FAILURE"
     STABILIZATION = "STABILIZATION"
 
 
 _R, _S, _U, _Z = ReplicaState.RECOVERING, ReplicaState.STABLE, ReplicaState.UPSTREAM_FAILURE, ReplicaState.STABILIZATION
+_B = ReplicaState.STANDBY
 
 #: (from, to): guard.
 TRANSITIONS: dict[tuple[ReplicaState, ReplicaState], str] = {
+    (_R, _B): "R11 holds, another replica runs",
+    (_B, _S): "takes over (R17)",
     (_R, _S): "R11 holds, F_s = F_l",
     (_R, _U): "R11 holds, F_s < F_l",
     (_R, _Z): "R11 holds, F_s < F_l and granted",
@@ -34,10 +38,12 @@ TRANSITIONS: dict[tuple[ReplicaState, ReplicaState], str] = {
 }
 
 
-def derive(recovering: bool, diverged: bool, granted: bool) -> ReplicaState:
-    """The state that the frontiers and the grant imply. `diverged`: F_s < F_l."""
+def derive(recovering: bool, diverged: bool, granted: bool, runs: bool = True) -> ReplicaState:
+    """The state that the frontiers, the grant and the role imply. `diverged`: F_s < F_l. `runs`: or it stands by."""
     if recovering:
         return ReplicaState.RECOVERING
+    if not runs:
+        return ReplicaState.STANDBY
     if not diverged:
         return ReplicaState.STABLE
     return ReplicaState.STABILIZATION if granted else ReplicaState.UPSTREAM_FAILURE

@@ -13,7 +13,7 @@ from borealis_py.protocol.redo import RedoJob, RedoPlace, RedoResult
 from borealis_py.protocol.settings import NodeDelays
 from sunion.model import Output, SourceRecord, State, StreamRecord
 from sunion.union import Mark
-from sunion.units import Bucket, MonotonicUs, Offset
+from sunion.units import NOWHERE, Bucket, MonotonicUs, Offset
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,11 +191,19 @@ class SaveCheckpoint:
     Attributes:
         bucket: the first that is not in `state`.
         marks: where to read each source from to go on at `bucket`.
+        said: the first bucket that a start from it says, if it lies behind `bucket`: `state` is empty then, and what it
+            gives before is not the result (R17). NOWHERE: `bucket`.
     """
 
     bucket: Bucket
     state: State
     marks: tuple[Mark, ...]
+    said: Bucket = NOWHERE
+
+    @property
+    def frontier(self) -> Bucket:
+        """The stable frontier that it stands for."""
+        return max(self.bucket, self.said)
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,6 +231,13 @@ class ExitReplica:
     again: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class StepBack:
+    """End this incarnation, and stand by: another replica runs (R17). `reason`: which one, for people."""
+
+    reason: str
+
+
 Effect = (
     Append
     | SendHeartbeat
@@ -237,4 +252,5 @@ Effect = (
     | SaveCheckpoint
     | EmitEvent
     | ExitReplica
+    | StepBack
 )

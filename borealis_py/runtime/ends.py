@@ -10,7 +10,7 @@ from typing import NamedTuple
 from borealis_py.app import exit_codes
 from borealis_py.app.exit_codes import ExitCode
 from borealis_py.log.description import OtherLife, OtherVersion
-from borealis_py.node.replica import Superseded
+from borealis_py.node.endings import Superseded
 from borealis_py.query.errors import FunctionDiffers, TableFileDiffers
 from sunion.errors import EngineOutOfMemory, RetentionLost
 

@@ -31,8 +31,9 @@ from borealis_py.log.messages import (
 from borealis_py.log.stream import StreamEncoder
 from borealis_py.node.checkpoint_storage import SUFFIX
 from borealis_py.node.checkpoints import CheckpointStore
+from borealis_py.node.endings import NumberShared, Superseded
 from borealis_py.node.peers import Unpublished
-from borealis_py.node.replica import NumberShared, Replica, Superseded
+from borealis_py.node.replica import Replica
 from borealis_py.node.reporter import Reporter, StatusSnapshot
 from borealis_py.node.spec import ReplicaSpec
 from borealis_py.node.telling import AGAIN_US

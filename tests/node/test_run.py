@@ -18,6 +18,7 @@ from borealis_py.node.run import LostWhileRunning, run_replica
 from borealis_py.node.spec import ReplicaSpec
 from borealis_py.protocol.settings import Timing
 from borealis_py.protocol.states import ReplicaState
+from borealis_py.query.recovery import ACTIVE
 from borealis_py.simulation.cluster.toy_query import ToyKernel
 from sunion.errors import RetentionLost
 from tests.support.instant_log import InstantLog
@@ -44,7 +45,13 @@ class Losing:
 def start(replica: Any, directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     nothing: Any = SimpleNamespace(close=lambda: None, why_inline=lambda: "")
     spec: Any = SimpleNamespace(
-        checkpoints=LocalLocation(directory), query_hash="", log=None, bucket_us=100_000, timing=Timing(), trimming=None
+        recovery=ACTIVE,
+        checkpoints=LocalLocation(directory),
+        query_hash="",
+        log=None,
+        bucket_us=100_000,
+        timing=Timing(),
+        trimming=None,
     )
     monkeypatch.setattr(run, "Replica", lambda **of: replica)
     run_replica(spec, lambda: nothing, lambda kernel, wake, peer: nothing, threading.Event(), "uid")
@@ -128,7 +135,13 @@ def test_it_sleeps_until_the_next_turn_is_due(tmp_path: Path, monkeypatch: pytes
     monkeypatch.setattr(run, "_pulsing", lambda *args: nullcontext())
     monkeypatch.setattr(run, "threading", SimpleNamespace(Event=Woken))
     spec: Any = SimpleNamespace(
-        checkpoints=LocalLocation(tmp_path), query_hash="", log=None, bucket_us=100_000, timing=Timing(), trimming=None
+        recovery=ACTIVE,
+        checkpoints=LocalLocation(tmp_path),
+        query_hash="",
+        log=None,
+        bucket_us=100_000,
+        timing=Timing(),
+        trimming=None,
     )
     clock: Any = SimpleNamespace(now_us=lambda: 5_000_000)
     with pytest.raises(LostWhileRunning):
@@ -157,7 +170,13 @@ def test_a_start_that_fails_leaves_nothing_open(tmp_path: Path) -> None:
 
 def test_redos_that_cannot_be_had_leave_nothing_open(tmp_path: Path) -> None:
     spec: Any = SimpleNamespace(
-        checkpoints=LocalLocation(tmp_path), query_hash="", log=None, bucket_us=100_000, timing=Timing(), trimming=None
+        recovery=ACTIVE,
+        checkpoints=LocalLocation(tmp_path),
+        query_hash="",
+        log=None,
+        bucket_us=100_000,
+        timing=Timing(),
+        trimming=None,
     )
     closed: list[str] = []
     kernel: Any = SimpleNamespace(close=lambda: closed.append("kernel"))

@@ -22,7 +22,9 @@ class Driven:
         sent = self.timer.beat(
             now=now,
             state=ReplicaState.STABLE,
-            output=self.output,
+            ack_s=self.output.ack_s,
+            ack_l=self.output.ack_l,
+            digests=self.output.digests.tell,
             asking=asking,
             ask=None,
             progress=2,
@@ -36,7 +38,9 @@ def test_a_heartbeat_tells_who_and_where_the_replica_is() -> None:
     (sent,) = driven.timer.beat(
         now=0,
         state=ReplicaState.UPSTREAM_FAILURE,
-        output=driven.output,
+        ack_s=driven.output.ack_s,
+        ack_l=driven.output.ack_l,
+        digests=driven.output.digests.tell,
         asking=True,
         ask=11,
         progress=2,

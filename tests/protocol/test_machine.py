@@ -12,10 +12,12 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 
+from borealis_py.protocol.roles import Role
 from borealis_py.protocol.settings import DelayPolicy, NodeDelays
 from borealis_py.protocol.states import ReplicaState
 from tests.examples import examples
 from tests.protocol.toy import MS, TIMING, Broken, Replica, make_world
+from tests.sunion.lists import FRAGMENT
 
 STEP = 40 * MS
 SECONDS = 100.0
@@ -26,12 +28,20 @@ replicas = st.integers(0, 1)
 inputs = st.integers(0, 1)
 
 
+SETTLED = (ReplicaState.STABLE, ReplicaState.STANDBY)
+
+
 class Lives(RuleBasedStateMachine):
     """Two replicas of one node with two sources."""
 
-    @initialize(seed=st.integers(0, 3), small=st.booleans(), peers=st.booleans())
-    def begin(self, seed: int, small: bool, peers: bool) -> None:
-        self.world = make_world(seed, seconds=SECONDS, replicas=2, timing=SMALL if small else TIMING)
+    role = Role.ALWAYS_RUNS
+
+    @initialize(seed=st.integers(0, 3), small=st.booleans(), peers=st.booleans(), rebuilt=st.booleans())
+    def begin(self, seed: int, small: bool, peers: bool, rebuilt: bool) -> None:
+        timing, lookback = SMALL if small else TIMING, FRAGMENT.lookback_buckets if rebuilt else None
+        self.world = make_world(
+            seed, seconds=SECONDS, replicas=2, timing=timing, role=self.role, rebuild_buckets=lookback
+        )
         self.world.peers = peers
         self.paused: dict[int, Replica] = {}
 
@@ -166,7 +176,8 @@ class Lives(RuleBasedStateMachine):
         low = min(m.f_s for m in managers)
         assert world.client.reader is not None
         return (
-            all(m.state is ReplicaState.STABLE and m.f_s >= m.complete for m in managers)
+            all(m.state in SETTLED and m.f_s >= m.complete for m in managers)
+            and sum(m.speaking.runs for m in managers) == (1 if self.role is Role.STANDS_BY else len(managers))
             and low >= world.now // 100_000 - 2
             and world.corrected.progress[-1:] >= [low - 4]
             and world.client.reader.next >= low
@@ -183,8 +194,15 @@ class Lives(RuleBasedStateMachine):
         ]
 
 
+class LivesWithStandby(Lives):
+    """The same where one of them speaks for both (R17)."""
+
+    role = Role.STANDS_BY
+
+
 TestLives = Lives.TestCase
-TestLives.settings = settings(
+TestLivesWithStandby = LivesWithStandby.TestCase
+TestLivesWithStandby.settings = TestLives.settings = settings(
     max_examples=examples(60),
     stateful_step_count=40,
     deadline=None,

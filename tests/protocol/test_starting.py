@@ -80,7 +80,9 @@ def test_a_new_run_of_asking_does_not_carry_the_offset_of_the_one_before() -> No
         (sent,) = heart.beat(
             now=now,
             state=ReplicaState.UPSTREAM_FAILURE,
-            output=output,
+            ack_s=output.ack_s,
+            ack_l=output.ack_l,
+            digests=output.digests.tell,
             asking=asking,
             ask=ask,
             progress=0,

@@ -15,7 +15,8 @@ R, S, U, Z = (
     ReplicaState.UPSTREAM_FAILURE,
     ReplicaState.STABILIZATION,
 )
-LISTED = {(R, S), (R, U), (R, Z), (S, U), (U, Z), (U, S), (Z, S), (Z, U)}
+B = ReplicaState.STANDBY
+LISTED = {(R, B), (B, S), (R, S), (R, U), (R, Z), (S, U), (U, Z), (U, S), (Z, S), (Z, U)}
 
 
 @pytest.mark.parametrize(("before", "after"), list(product(ReplicaState, repeat=2)))

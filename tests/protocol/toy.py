@@ -17,6 +17,7 @@ from random import Random
 from borealis_py.protocol.incarnation import Heartbeat, Identity, StartPoint
 from borealis_py.protocol.manager import Manager
 from borealis_py.protocol.redo import RedoDone, RedoFailed, RedoJob, RedoResult
+from borealis_py.protocol.roles import Role
 from borealis_py.protocol.settings import NodeDelays, Timing
 from borealis_py.protocol.states import ReplicaState, derive
 from borealis_py.protocol.stream_view import StreamView
@@ -33,6 +34,7 @@ from borealis_py.protocol.turn import (
     SaveCheckpoint,
     SendHeartbeat,
     StartRedo,
+    StepBack,
     Turn,
     WriterCommitted,
     WriterEvent,
@@ -147,6 +149,9 @@ class World:
     replicas: dict[int, Replica] = field(default_factory=dict)
     checkpoints: dict[int, SaveCheckpoint] = field(default_factory=dict)
     peers: bool = False  # checkpoints of one replica can be read by the others
+    role: Role = Role.ALWAYS_RUNS
+    rebuild_buckets: int | None = None
+    silent_until: dict[int, int] = field(default_factory=dict)
     incs: dict[int, int] = field(default_factory=dict)
     truth: dict[int, Output] = field(default_factory=dict)
 
@@ -163,7 +168,9 @@ class World:
         """A new incarnation, from the last checkpoint."""
         self.incs[index] = self.incs.get(index, 0) + 1
         self.topics.setdefault(index, [])
-        self.replicas[index] = self.make_replica(index, self.incs[index], self.checkpoints.get(index))
+        found = [self.checkpoints[k] for k in self.checkpoints if k == index or self.role is not Role.ALWAYS_RUNS]
+        furthest = max(found, key=lambda checkpoint: checkpoint.frontier, default=None)
+        self.replicas[index] = self.make_replica(index, self.incs[index], furthest)
         return self.replicas[index]
 
     def make_replica(self, index: int, inc: int, checkpoint: SaveCheckpoint | None) -> Replica:
@@ -175,6 +182,9 @@ class World:
             self.now = min(until, self.now + step)
             for replica in [*self.replicas.values(), *self.zombies]:
                 replica.turns()
+            for index, replica in list(self.replicas.items()):
+                if replica.stepped_back:
+                    self.start(index).like(replica)
             self.check()
             self.client.poll()
 
@@ -206,6 +216,8 @@ class World:
                 first, end, said = record.first, record.end, []
             else:
                 continue
+            if first > at and self.role is not Role.ALWAYS_RUNS and self._elsewhere(index, at, first):
+                at = first  # a hole in one topic lies in another's (B2)
             if first > at:
                 raise Broken(f"a hole: bucket {first} is said stable after {at - 1}")
             if said != self.between(first, end):
@@ -213,10 +225,21 @@ class World:
             at = max(at, end)
         self._topic_checked[index] = (len(topic), at)
 
+    def _elsewhere(self, index: int, first: int, end: int) -> bool:
+        held: set[int] = set()
+        for other, topic in self.topics.items():
+            for record in topic if other != index else ():
+                if isinstance(record, StableBucket):
+                    held.add(record.bucket)
+                elif isinstance(record, StableRange):
+                    held.update(range(record.first, record.end))
+        return held.issuperset(range(first, end))
+
     def stable_end(self, index: int) -> int:
-        """First bucket that replica's topic does not hold."""
-        self._check_topic(index)
-        return self._topic_checked[index][1]
+        """First bucket that replica's topic does not hold; where one speaks for all, that no topic holds."""
+        for each in self.topics if self.role is not Role.ALWAYS_RUNS else (index,):
+            self._check_topic(each)
+        return max(self._topic_checked[k][1] for k in (self.topics if self.role is not Role.ALWAYS_RUNS else (index,)))
 
     def tentative(self, index: int) -> list[TentativeBucket]:
         return [r for r in self.topics[index] if isinstance(r, TentativeBucket)]
@@ -237,18 +260,15 @@ class Replica:
         self.read_at = -1
         self.deaf, self.acks, self.ends = False, True, True
         self.redo, self.writer = "answer", "answer"
-        start = (
-            StartPoint(world.origin, FRAGMENT.initial())
-            if checkpoint is None
-            else StartPoint(checkpoint.bucket, checkpoint.state, checkpoint.marks)
-        )
+        start = StartPoint(world.origin, FRAGMENT.initial(), empty=True) if checkpoint is None else start_at(checkpoint)
         inputs = tuple(Input.source(f"s{i}") for i in range(len(world.sources)))
         self.uid = f"u{index}.{inc}"
         self.manager = Manager(
-            toy_config(*inputs, timing=world.timing, origin=world.origin),
+            toy_config(*inputs, timing=world.timing, origin=world.origin, rebuild_buckets=world.rebuild_buckets),
             identity=Identity(index, inc, self.uid),
             start=start,
             delays=world.delays,
+            role=world.role,
         )
         self.position = [m.offset for m in checkpoint.marks] if checkpoint else [0] * len(inputs)
         self.heard, self.progress_read = 0, 0
@@ -262,7 +282,14 @@ class Replica:
         self.delays: NodeDelays | None = None
         self.notes: list[EmitEvent] = []
         self.states: list[ReplicaState] = []
-        self.dead = False
+        self.dead = self.stepped_back = False
+
+    def like(self, before: Replica) -> None:
+        """Suffer what the incarnation before suffered."""
+        self.cut, self.slow, self.deaf, self.acks, self.ends = (
+            before.cut, before.slow, before.deaf, before.acks, before.ends
+        )  # fmt: skip
+        self.redo, self.writer = before.redo, before.writer
 
     # A turn -----------------------------------------------------------------------------------------------------------
 
@@ -358,9 +385,11 @@ class Replica:
                 self.notes.append(effect)
             case ExitReplica():
                 self.dead = True
+            case StepBack():
+                self.dead = self.stepped_back = True
 
     def _save(self, checkpoint: SaveCheckpoint) -> None:
-        if checkpoint.bucket > self.world.stable_end(self.index):
+        if checkpoint.frontier > self.world.stable_end(self.index):
             raise Broken(f"the checkpoint at {checkpoint.bucket} is ahead of the own topic")
         self.world.checkpoints[self.index] = checkpoint
 
@@ -422,7 +451,8 @@ class Replica:
         if what.outputs is not None:
             return dict(what.outputs), what.end
         found: dict[int, Output] = {}
-        for record in self.world.topics[self.index]:
+        topics = self.world.topics
+        for record in (record for k in sorted(topics, key=lambda k: k != self.index) for record in topics[k]):
             if isinstance(record, StableBucket) and what.first <= record.bucket < what.end:
                 found.setdefault(record.bucket, record.output)
         end = end_of(sorted(found.items()), what.end, self.world.timing.publish_most, OPS)
@@ -434,7 +464,7 @@ class Replica:
         m = self.manager
         if not m.f_s <= m.f_l:
             raise Broken(f"F_s {m.f_s} > F_l {m.f_l}")
-        expected = derive(m.state is ReplicaState.RECOVERING, m.f_s < m.f_l, m.stagger.granted)
+        expected = derive(m.state is ReplicaState.RECOVERING, m.f_s < m.f_l, m.stagger.granted, m.speaking.runs)
         if m.state is not expected:
             raise Broken(f"state {m.state}, the frontiers say {expected}")
         if not self.states or self.states[-1] is not m.state:
@@ -442,6 +472,10 @@ class Replica:
 
     def overdue(self) -> int:
         """By how much the bucket at F_l is late, by the rule that it leaves D after its end at the latest."""
+        if not self.manager.speaking.runs:
+            self.world.silent_until[self.index] = self.world.now + 500 * MS
+        if self.world.now < self.world.silent_until.get(self.index, 0):
+            return 0  # it stands by, or has just taken over
         created = self.manager.intake.creation.at(self.manager.f_l)
         wait = self.manager.delays.wait_us
         return 0 if created is None else max(0, self.world.now - created - W - wait)
@@ -496,6 +530,12 @@ class Client:
         self.shown = {b for b in self.shown if b >= self.stable}
 
 
+def start_at(checkpoint: SaveCheckpoint) -> StartPoint:
+    rebuilt = checkpoint.frontier > checkpoint.bucket
+    own = checkpoint.frontier if rebuilt else None
+    return StartPoint(checkpoint.bucket, checkpoint.state, checkpoint.marks, own, empty=rebuilt)
+
+
 @lru_cache
 def _prepared(seed: int, inputs: int, seconds: float) -> tuple[list[SourceLog], dict[int, Output]]:
     sources = [source_log(seed, i, seconds) for i in range(inputs)]
@@ -503,12 +543,19 @@ def _prepared(seed: int, inputs: int, seconds: float) -> tuple[list[SourceLog], 
 
 
 def make_world(
-    seed: int = 1, inputs: int = 2, seconds: float = 20.0, replicas: int = 1, timing: Timing = TIMING, **delays: object
+    seed: int = 1,
+    inputs: int = 2,
+    seconds: float = 20.0,
+    replicas: int = 1,
+    timing: Timing = TIMING,
+    role: Role = Role.ALWAYS_RUNS,
+    rebuild_buckets: int | None = None,
+    **delays: object,
 ) -> World:
     """A world whose replicas have started. What a failure-free run says is computed once, so no mutant changes it."""
     sources, expected = _prepared(seed, inputs, seconds)
     copies = [SourceLog(list(s.records), list(s.at)) for s in sources]
-    world = World(copies, timing, replace(DELAYS, **delays), truth=expected)
+    world = World(copies, timing, replace(DELAYS, **delays), role=role, rebuild_buckets=rebuild_buckets, truth=expected)
     for index in range(replicas):
         world.start(index)
     return world

@@ -9,7 +9,7 @@ import pytest
 
 from borealis_py.app import exit_codes
 from borealis_py.log.base import LogError
-from borealis_py.node.replica import Superseded
+from borealis_py.node.endings import Superseded
 from borealis_py.node.run import LostWhileRunning
 from borealis_py.node.spec import ReplicaSpec
 from borealis_py.runtime import restarting as supervising

@@ -120,7 +120,8 @@ class Invariants:
         self._frontiers[name] = (f_s, f_l)
         if f_l > f_s and f_l > before[1] > 0:
             self._ran(now_us, node, manager, before, f_s, f_l)
-        if (manager.state is ReplicaState.STABLE) != (f_s == f_l) and manager.state is not ReplicaState.RECOVERING:
+        level = manager.state in (ReplicaState.STABLE, ReplicaState.STANDBY)
+        if level != (f_s == f_l) and manager.state is not ReplicaState.RECOVERING:
             raise Violation("state", f"{name}: {manager.state.value} at F_s {f_s}, F_l {f_l}", f_s)
         self._largest[name] = max(self._largest.get(name, 0), manager.reconciliation.job_buckets)  # output at once
         if manager.output.waiting > self.outbox_max + self._largest.get(name, 0):

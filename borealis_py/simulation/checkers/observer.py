@@ -195,7 +195,8 @@ class Observer:
                 clean.update(now, False)
         manager = None if process is None else process.replica.manager
         state = None if manager is None else manager.state
-        stable, ready = state is ReplicaState.STABLE, state not in (None, ReplicaState.RECOVERING)
+        silent = (None, ReplicaState.RECOVERING, ReplicaState.STANDBY)
+        stable, ready = state is ReplicaState.STABLE, state not in silent
         alone = stable and not machine.shares_number
         self.steady[key].update(now, alone and machine.reaches_all([own, *frozenset().union(*by_input)]))
         corrects = manager if state is ReplicaState.STABILIZATION else None

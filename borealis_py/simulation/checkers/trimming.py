@@ -15,6 +15,7 @@ from borealis_py.log.records import EnvelopeError, RangeHeader, StableHeader, un
 from borealis_py.log.source_tail import TailEntry, entry_of
 from borealis_py.simulation.checkers.violation import Violation
 from borealis_py.simulation.cluster.machines import ReplicaMachine
+from borealis_py.simulation.cluster.storage import KEEP, File
 from borealis_py.simulation.cluster.toy_query import QUERY
 from borealis_py.simulation.cluster.world import SimulatedWorld
 
@@ -45,7 +46,7 @@ class TrimmingOracle:
         if offset > len(partition.records) - OWN_TAIL:
             raise Violation("trimming", f"{feed.topic}: the next start of its replica finds no end to read")
         readers = [machine for machine in world.replicas if any(of.name == node for of in machine.spec.inputs)]
-        starts = [(_oldest(world, machine), machine.label) for machine in (*readers, *world.of_node(node))]
+        starts = [(_first_read(world, machine), machine.label) for machine in (*readers, *world.of_node(node))]
         needed, who = min([*starts, (world.progress(node), f"the progress of {node}")])
         for record in partition.records[partition.start : offset]:
             if record is None:
@@ -65,7 +66,7 @@ class TrimmingOracle:
         for machine in world.replicas:
             names = [of.name for of in machine.spec.inputs if not of.replicas]
             if source.name in names:
-                files = [file for file in machine.disk.files.values() if not file.torn]
+                files = [file for _, file in _starts(world, machine)]
                 first = min((file.marks[names.index(source.name)].offset for file in files), default=0)
                 if first < offset:
                     said = f"{source.name}: all below offset {offset} goes, and {machine.label} may need {first}"
@@ -78,9 +79,20 @@ class TrimmingOracle:
             raise Violation("trimming", said)
 
 
-def _oldest(world: SimulatedWorld, machine: ReplicaMachine) -> int:
-    """The lowest bucket from which a checkpoint of this replica resumes."""
-    return min((bucket for bucket, file in machine.disk.files.items() if not file.torn), default=world.origin)
+def _starts(world: SimulatedWorld, machine: ReplicaMachine) -> list[tuple[int, File]]:
+    """The checkpoints, by bucket, from which this replica may start: its own, or where one runs for all the furthest of
+    all, as many as one replica keeps."""
+    if not machine.spec.recovery.stands_by:
+        return [(bucket, file) for bucket, file in machine.disk.files.items() if not file.torn]
+    disks = world.wiring.disks[machine.node].values()
+    found = [(bucket, file) for disk in disks for bucket, file in disk.files.items() if not file.torn]
+    furthest = sorted(found, key=lambda of: max(of[0], of[1].said))[-KEEP:]
+    return furthest if len(furthest) == KEEP else []
+
+
+def _first_read(world: SimulatedWorld, machine: ReplicaMachine) -> int:
+    """The lowest bucket from which a start of this replica may read."""
+    return min((bucket for bucket, _ in _starts(world, machine)), default=world.origin)
 
 
 def view_begins_at_what_is_kept(world: SimulatedWorld, asked: int, begins: int) -> None:

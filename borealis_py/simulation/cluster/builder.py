@@ -19,11 +19,19 @@ from borealis_py.log.messages import Description, encode
 from borealis_py.node.checkpoints import CheckpointStore
 from borealis_py.node.peers import Peers
 from borealis_py.node.spec import ReplicaSpec
+from borealis_py.node.standby import StoodBy
 from borealis_py.protocol.settings import Delays, budget
 from borealis_py.query.spec import Partitioning, Serves
 from borealis_py.simulation.cluster.clock import Scheduler
 from borealis_py.simulation.cluster.processes import LocalClock
-from borealis_py.simulation.cluster.roles import ClientProcess, Ended, PublisherInput, PublisherProcess, ReplicaProcess
+from borealis_py.simulation.cluster.roles import (
+    ClientProcess,
+    Ended,
+    PublisherInput,
+    PublisherProcess,
+    ReplicaProcess,
+    StandbyProcess,
+)
 from borealis_py.simulation.cluster.storage import Disk, FlakyEngine, SimRedos, Spark
 from borealis_py.simulation.cluster.toy_query import QUERY, ToyKernel
 from borealis_py.simulation.cluster.trimming import Deleted, TrimmingHost, trimming_of
@@ -33,6 +41,7 @@ from borealis_py.simulation.witness.recorder import HeardCheckpoints, HeardRedos
 from reconcile.replay_context import ReplayContext
 from sunion import model
 from sunion.bucket import Buckets
+from sunion.units import Bucket
 from sunion.view import Change
 
 APP = "sim"
@@ -173,6 +182,7 @@ class Builder:
             replicas=self.plans[node].replicas,
             host=APP,
             trimming=self.trimming,
+            recovery=self.plans[node].recovery,
         )
 
     def source_feed(self, index: int) -> Feed:
@@ -212,6 +222,7 @@ class Builder:
         ended: Ended,
         after: Callable[[ReplicaProcess], None],
         writing: Callable[[], object],
+        stood_by: StoodBy | None = None,
     ) -> ReplicaProcess:
         """Raises LogError, RetentionLost."""
         s = self.scenario
@@ -251,14 +262,25 @@ class Builder:
             return us
 
         process = ReplicaProcess(
-            self.scheduler, name, spec, clock, kernel, redos, store, ended, turned, rng, s.turn_us, busy_us
+            self.scheduler, name, spec, clock, kernel, redos, store, ended, turned, rng, s.turn_us, busy_us, stood_by
         )
         if host is not None:
             host.start(process)
-        ear.heard.bucket = process.replica.manager.f_s
+        ear.heard.bucket = Bucket(process.replica.manager.output.stable)
+        ear.heard.computes_unheard = spec.recovery.stands_by and not spec.recovery.idles
+        ear.heard.stood_by = stood_by is not None
         self.heard.append(ear.heard)
         self.redos.append(redos)
         return process
+
+    def standby(
+        self, node: str, index: int, name: str, skew_us: int, ended: Ended, took_over: Callable[[StandbyProcess], None]
+    ) -> StandbyProcess:
+        """Raises LogError."""
+        s, rng, spec = self.scenario, random.Random(f"{self.scenario.seed} {name}"), self.spec(node, index)
+        clock = LocalClock(self.scheduler, rng.randrange(10_000_000_000), skew_us)
+        client = self.log.client(name)
+        return StandbyProcess(self.scheduler, name, replace(spec, log=client), clock, ended, took_over, rng, s.turn_us)
 
     def client(
         self, name: str, start: int, changed: Callable[[Sequence[Change]], None], lost: Callable[[str], None]

@@ -8,10 +8,11 @@ from borealis_py.log import topics
 from borealis_py.log.base import LogError
 from borealis_py.log.description import OtherLife
 from borealis_py.node.spec import ReplicaSpec
+from borealis_py.node.standby import StoodBy
 from borealis_py.simulation.checkers.violation import Violation
 from borealis_py.simulation.cluster.builder import Builder
 from borealis_py.simulation.cluster.processes import LocalClock, Machine, Process
-from borealis_py.simulation.cluster.roles import PublisherProcess, ReplicaProcess
+from borealis_py.simulation.cluster.roles import PublisherProcess, ReplicaProcess, StandbyProcess
 from borealis_py.simulation.cluster.storage import Disk, FlakyEngine, Spark
 from sunion.errors import RetentionLost
 
@@ -83,6 +84,31 @@ class ReplicaMachine(Machine):
         self._wiring, self._after, self._writing = wiring, after, writing
 
     def _make(self, name: str) -> Process | None:
+        if self.spec.recovery.idles:
+            return self._stand_by(name)
+        return self._run(name)
+
+    def _stand_by(self, name: str) -> Process | None:
+        try:
+            process = self._wiring.standby(self.node, self.index, name, self.skew_us, self.ended, self._take_over)
+        except OtherLife as exc:
+            _known_to_be_over(self._wiring, True, f"{name}: {exc}")
+            self.give_up(str(exc))
+            return None
+        except LogError:
+            return None
+        process.wake()
+        return process
+
+    def _take_over(self, standby: StandbyProcess) -> None:
+        """The same process goes on as a replica."""
+        process = self._run(standby.name, standby.standby.stood_by())
+        if process is None:
+            self.ended(standby)
+            return
+        self.replace(standby, process)
+
+    def _run(self, name: str, stood_by: StoodBy | None = None) -> Process | None:
         try:
             process = self._wiring.replica(
                 self.node,
@@ -92,6 +118,7 @@ class ReplicaMachine(Machine):
                 self.ended,
                 lambda process: self._after(self, process),
                 lambda: self._writing(self),
+                stood_by,
             )
         except OtherLife as exc:
             _known_to_be_over(self._wiring, True, f"{name}: {exc}")
@@ -107,13 +134,13 @@ class ReplicaMachine(Machine):
         return process
 
     def ended(self, process: Process) -> None:
-        if isinstance(process, ReplicaProcess):
-            if process.lost:
+        if isinstance(process, StandbyProcess | ReplicaProcess):
+            if isinstance(process, ReplicaProcess) and process.lost:
                 self._wiring.retention_errors.append(f"{process.name}: {process.lost}")
             self._for_good(process)
         super().ended(process)
 
-    def _for_good(self, process: ReplicaProcess) -> None:
+    def _for_good(self, process: ReplicaProcess | StandbyProcess) -> None:
         """Check that a process that ended for good, and is not restarted, had a reason to."""
         if process.final:
             _known_to_be_over(self._wiring, process.other_life, f"{process.name}: {process.why}")

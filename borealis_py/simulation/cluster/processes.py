@@ -181,6 +181,18 @@ class Machine:
             self.current.ticker.pause()
         self._changed()
 
+    def replace(self, before: Process, after: Process) -> None:
+        """A process goes on as another object, with the same name and in the same trouble."""
+        before.ticker.stopped = True
+        after.apart = before.apart
+        if before is self.current:
+            self.current = after
+        else:
+            self.zombies[self.zombies.index(before)] = after
+        if before.ticker.paused:
+            after.ticker.pause()
+        self._changed()
+
     def ended(self, process: Process) -> None:
         """A process has ended by itself; if it was the last one here, another one starts soon."""
         self._kill(process)

@@ -15,8 +15,10 @@ from borealis_py.log.clock import Clock
 from borealis_py.log.description import OtherLife
 from borealis_py.log.kernel import Kernel
 from borealis_py.node.checkpoints import CheckpointStore
-from borealis_py.node.replica import Replica, Superseded
+from borealis_py.node.endings import SteppedBack, Superseded
+from borealis_py.node.replica import Replica
 from borealis_py.node.spec import ReplicaSpec
+from borealis_py.node.standby import Standby, StoodBy
 from borealis_py.protocol.states import ReplicaState
 from borealis_py.simulation.cluster.clock import Scheduler
 from borealis_py.simulation.cluster.processes import LocalClock, Process
@@ -199,6 +201,7 @@ class ReplicaProcess(Process):
         rng: random.Random,
         turn_us: tuple[int, int],
         busy_us: Callable[[], int] = _at_once,
+        stood_by: StoodBy | None = None,
     ) -> None:
         super().__init__(scheduler, name, rng, turn_us)
         self.started_us = scheduler.now_us
@@ -226,12 +229,13 @@ class ReplicaProcess(Process):
             store=cast(CheckpointStore, store),
             uid=name,
             wake=self.wake,
+            stood_by=stood_by,
         )
 
     def turn(self) -> int | None:
         try:
             self.replica.turn()
-        except (Superseded, LogError, RetentionLost, KernelFailed) as exc:
+        except (Superseded, SteppedBack, LogError, RetentionLost, KernelFailed) as exc:
             self.superseded_by = self._owner() if isinstance(exc, Superseded) else None
             self.other_life = isinstance(exc, OtherLife)
             self.lost = str(exc) if isinstance(exc, RetentionLost) else ""
@@ -264,6 +268,49 @@ class ReplicaProcess(Process):
 
     def close(self) -> None:
         self.replica.close("asked to stop")
+
+
+class StandbyProcess(Process):
+    """The production standby that does not compute. `took_over`: called when it is to run."""
+
+    final = False
+
+    def __init__(
+        self,
+        scheduler: Scheduler,
+        name: str,
+        spec: ReplicaSpec,
+        clock: LocalClock,
+        ended: Ended,
+        took_over: Callable[[StandbyProcess], None],
+        rng: random.Random,
+        turn_us: tuple[int, int],
+    ) -> None:
+        super().__init__(scheduler, name, rng, turn_us)
+        self.node, self.index, self.clock = spec.node, spec.replica, clock
+        self.why = ""
+        self.other_life = False
+        self.superseded_by: str | None = None
+        self._ended, self._took_over = ended, took_over
+        self.standby = Standby(spec, spec.log, clock, name, self.wake)
+
+    def turn(self) -> int | None:
+        try:
+            self.standby.turn()
+        except (Superseded, LogError) as exc:
+            by_whom = self.standby.state.control.peers
+            self.superseded_by = by_whom[self.index].uid if isinstance(exc, Superseded) else None
+            self.final = self.other_life = isinstance(exc, OtherLife)
+            self.why = f"{type(exc).__name__}: {exc}"
+            self._ended(self)
+            return None
+        if self.standby.took_over:
+            self._took_over(self)
+            return None
+        return self.standby.next_wakeup() - self.clock.offset_us
+
+    def close(self) -> None:
+        self.standby.close("asked to stop")
 
 
 class ClientProcess(Process):

@@ -20,7 +20,7 @@ from reconcile.redo_job import describe, failed, run_job
 from reconcile.replay import RangeGone, ReplayError
 from reconcile.replay_context import OpenReplayContext
 from sunion.union import Mark
-from sunion.units import Offset
+from sunion.units import NOWHERE, Offset
 
 _WRITE: Delay = between(1_000, 60_000)
 _JOB: Delay = between(100_000, 900_000)
@@ -36,6 +36,7 @@ class File:
 
     state: bytes
     marks: tuple[Mark, ...]
+    said: int = NOWHERE
     torn: bool = False
 
 
@@ -93,16 +94,17 @@ class MemoryCheckpoints:
         found = (self._load(files[bucket], bucket) for bucket in sorted(files, reverse=True))
         return next((loaded for loaded in found if loaded is not None), None)
 
-    def of_peers(self) -> Iterator[tuple[int, LoadedCheckpoint]]:
+    def of_peers(self, whole: bool = True) -> Iterator[tuple[int, LoadedCheckpoint]]:
         found = [(bucket, k) for k, disk in self._disks.items() if k != self._replica for bucket in disk.files]
         for bucket, k in sorted(found, reverse=True):
-            loaded = self.of_peer(k, bucket)
-            if loaded is not None:
+            loaded = self._load(self._disks[k].files[bucket], bucket)
+            if loaded is not None and (loaded.whole or not whole):
                 yield k, loaded
 
     def of_peer(self, replica: int, bucket: int) -> LoadedCheckpoint | None:
         file = self._disks[replica].files.get(bucket)
-        return None if file is None else self._load(file, bucket)
+        loaded = None if file is None else self._load(file, bucket)
+        return loaded if loaded is not None and loaded.whole else None
 
     def close(self) -> None:
         pass
@@ -114,7 +116,9 @@ class MemoryCheckpoints:
         self._alive = False
 
     def _load(self, file: File, bucket: int) -> LoadedCheckpoint | None:
-        return None if file.torn else LoadedCheckpoint(bucket, self._codec.decode_state(file.state), file.marks)
+        if file.torn:
+            return None
+        return LoadedCheckpoint(bucket, self._codec.decode_state(file.state), file.marks, file.said)
 
     def _land(self, checkpoint: SaveCheckpoint, state: bytes) -> None:
         if not self._alive:
@@ -125,7 +129,7 @@ class MemoryCheckpoints:
             self.failures += 1
             return
         self.written_bucket = checkpoint.bucket
-        disk.put(checkpoint.bucket, File(state, checkpoint.marks))
+        disk.put(checkpoint.bucket, File(state, checkpoint.marks, checkpoint.said))
         self._known[checkpoint.bucket] = KeptCheckpoint(
             checkpoint.bucket, tuple(Offset(mark.offset) for mark in checkpoint.marks)
         )

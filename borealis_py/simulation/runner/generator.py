@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from borealis_py.protocol.settings import DelayPolicy, Delays, Timing
+from borealis_py.query.recovery import RecoveryPlan, RecoveryWay
 from borealis_py.simulation.cluster.toy_query import BIG, QUERY
 from borealis_py.simulation.faults.catalogue import KINDS, LATER, FaultTarget
 from borealis_py.simulation.runner.scenario import (
@@ -31,6 +32,9 @@ LATER_SHARE = {"twins": 0.125, "reset": 0.1, "source_deaf": 0.1}
 """Share of worlds in which a kind of `LATER` is drawn; 0.04 if not given."""
 TRIMMED_SHARE = 0.9
 """Share of worlds that are trimmed. The others keep everything, as an app does by default."""
+STANDBY_SHARE = 0.4
+"""Share of worlds in which nodes are drawn that have standbys."""
+WAYS = tuple(way for way in RecoveryWay if way is not RecoveryWay.AMNESIA)
 LATER_DICE = {"twins": "later"}
 PARTED_SHARE = 0.1
 """Share of worlds with partitioned sources and nodes."""
@@ -108,10 +112,22 @@ def draw(seed: int, kinds: Sequence[str] = (), seconds: float | None = None, nod
     neighbour = beside.choice(NEIGHBOURS) if beside.random() < NEIGHBOUR_SHARE else ""
     whole = replace(whole, neighbour=neighbour, spark=random.Random(f"spark {seed}").random() > SPARKLESS_SHARE)
     whole = whole if rng.random() > PARTED_SHARE else parted(rng, whole)
+    whole = _recovering(whole)
     slow = random.Random(f"slow rows {seed}")
     if slow.random() < SLOW_SHARE:
         whole = replace(whole, rows_per_s=slow.choice((4, 16)) * whole.busiest)
     return whole
+
+
+def _recovering(scenario: Scenario) -> Scenario:
+    """Who runs each node. Drawn separately, so that the rest of the world stays the same."""
+    rng = random.Random(f"recovery {scenario.seed}")
+    if rng.random() > STANDBY_SHARE:
+        return scenario
+    nodes = tuple(
+        replace(plan, recovery=RecoveryPlan(rng.choice(WAYS))) if plan.replicas > 1 else plan for plan in scenario.nodes
+    )
+    return replace(scenario, nodes=nodes)
 
 
 def _retention(seed: int) -> Retention:

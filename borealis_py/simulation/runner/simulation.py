@@ -10,6 +10,7 @@ from borealis_py.log.messages import Threshold, encode
 from borealis_py.protocol.states import ReplicaState
 from borealis_py.simulation.checkers.checker import judge
 from borealis_py.simulation.checkers.observer import Observer
+from borealis_py.simulation.checkers.runners import RunnersOracle
 from borealis_py.simulation.checkers.trimming import (
     TrimmingOracle,
     bounded,
@@ -61,6 +62,7 @@ class Simulation:
 
     def start_world(self) -> None:
         """Start everybody and arm the faults."""
+        RunnersOracle(self.world).start()
         for machine in (*self.world.sources, *self.world.replicas, self.world.clients):
             machine.start_process()
         if self.world.neighbour is not None and self.world.past is None:
@@ -142,13 +144,20 @@ class Simulation:
         for i, machine in enumerate(self.world.replicas):
             if machine.given_up is not None or i in self._scenario.lost:
                 continue
-            if len(machine.replicas) != 1:
-                return f"{machine.label} has {len(machine.replicas)} processes"
+            if len(machine.processes) != 1:
+                return f"{machine.label} has {len(machine.processes)} processes"
+            if not machine.replicas:
+                continue  # it stands by without computing
             manager = machine.replicas[0].replica.manager
-            if manager.state is not ReplicaState.STABLE:
+            settled = ReplicaState.STABLE if manager.speaking.runs else ReplicaState.STANDBY
+            if manager.state is not settled:
                 return f"{machine.label} is {manager.state.value} at F_s {manager.f_s}, F_l {manager.f_l}"
             if manager.f_s < current:
                 return f"{machine.label} is stable only up to {manager.f_s}, it is {current}"
+        for plan in self._scenario.nodes:
+            running = [p for m in self.world.of_node(plan.name) for p in m.replicas if p.replica.manager.speaking.runs]
+            if plan.recovery.stands_by and len(running) != 1 and not self._given_up(plan.name):
+                return f"{len(running)} replicas of {plan.name} run"
         for source in self.world.sources:
             if not source.at_work:
                 return f"{source.name} has no publisher at work"
@@ -161,6 +170,9 @@ class Simulation:
             if self.world.progress(plan.name) < current:
                 return f"what is published of {plan.name} is at {self.world.progress(plan.name)}, it is {current}"
         return None if self.world.past is None else self.world.past.unaware()
+
+    def _given_up(self, node: str) -> bool:
+        return all(machine.given_up is not None for machine in self.world.of_node(node))
 
     def _end(self) -> None:
         """End all sources; everything else then ends, too."""

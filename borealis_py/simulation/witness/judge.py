@@ -30,8 +30,11 @@ def judge_processes(
 ) -> None:
     """Raises Violation."""
     for heard in world.wiring.heard:
+        if heard.computes_unheard:
+            continue
         place = place_of(world, sources, nodes, heard.node, heard.replica)
-        number_is_new(place, heard)
+        if not heard.stood_by:
+            number_is_new(place, heard)
         Witness(place, heard, partial(_well, world, readable, heard)).judge()
 
 

@@ -96,7 +96,8 @@ class Before:
 class Recording:
     """One process from its start to its end. The first turn is its start. `bucket`: where it began to run.
 
-    `opened`: where each feed was opened first.
+    `opened`: where each feed was opened first. `computes_unheard`: it may stand by while it computes, so what it says
+    does not show what it does. `stood_by`: it goes on with the number of the standby that it was.
     """
 
     node: str
@@ -105,6 +106,8 @@ class Recording:
     bucket: int = 0
     turns: list[RecordedTurn] = field(default_factory=list)
     opened: dict[Feed, Before] = field(default_factory=dict)
+    computes_unheard: bool = False
+    stood_by: bool = False
 
 
 class Recorder:
@@ -292,5 +295,5 @@ class HeardCheckpoints(MemoryCheckpoints):
         self._ear = ear
 
     def save(self, checkpoint: SaveCheckpoint) -> None:
-        self._ear.turn.done.append(Saved(checkpoint.bucket))
+        self._ear.turn.done.append(Saved(checkpoint.frontier))
         super().save(checkpoint)

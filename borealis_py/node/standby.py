@@ -1,0 +1,140 @@
+"""A standby that does not compute: the loop around `IdleStandby`. Its turns cost a few heartbeats (R17)."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+
+from borealis_py.log.base import Log, LogError, NewRecord, Wake
+from borealis_py.log.clock import Clock
+from borealis_py.log.description import Life
+from borealis_py.log.messages import Incarnation, beat_key, encode
+from borealis_py.node.acknowledging import Acknowledging
+from borealis_py.node.dynamic_settings import DynamicSettings
+from borealis_py.node.endings import NumberShared, Superseded
+from borealis_py.node.input_reader import InputReader
+from borealis_py.node.pulse import Pulse
+from borealis_py.node.reporter import Reporter, StatusListener, ignore_status
+from borealis_py.node.spec import ReplicaSpec
+from borealis_py.protocol.control import ControlFold
+from borealis_py.protocol.idle_standby import IdleStandby
+from borealis_py.protocol.incarnation import Identity
+from borealis_py.protocol.turn import EmitEvent, ExitReplica, SendHeartbeat
+from sunion.units import Bucket, MonotonicUs
+
+
+@dataclass(frozen=True, slots=True)
+class StoodBy:
+    """What a standby hands to the replica that it becomes.
+
+    Attributes:
+        identity: of both. control: what was read of the control log, up to offset `control_at`.
+    """
+
+    identity: Identity
+    control: ControlFold
+    control_at: int
+
+
+class Standby:
+    """A started standby. Not thread-safe: one thread calls `turn`.
+
+    Args:
+        uid: a random id of this incarnation. wake: called, in any thread, when a turn is due.
+        seen: called with each status, in the thread of `turn`.
+
+    Raises:
+        OtherLife, OtherVersion: the app's description is not the one of `spec`.
+        LogError: the log cannot be read.
+    """
+
+    def __init__(
+        self, spec: ReplicaSpec, log_: Log, clock: Clock, uid: str, wake: Wake, seen: StatusListener = ignore_status
+    ) -> None:
+        self._spec = spec
+        quiet = replace(spec, inputs=())
+        self._clock = clock
+        with ExitStack() as opened:  # a start that fails must leave nothing open, since it is repeated
+            self._lookup = log_.lookup()
+            opened.callback(self._lookup.close)
+            self._appender = log_.appender(wake)
+            opened.callback(self._appender.close)
+            self._pulse = Pulse(self._appender, spec.timing)
+            self.settings = DynamicSettings(
+                Life(spec.app_uid), spec.node, spec.replica, spec.serves, spec.delays, spec.timing
+            )
+            self._reader = InputReader(quiet, log_, self._lookup, {}, {}, self.settings, wake)
+            opened.callback(self._reader.close)
+            self._reporter = Reporter(spec, self._appender, clock, self.settings, lambda: "", seen)
+            self._reader.read_settings()
+            inc = self._reader.read_control() + 1
+            value = encode(Incarnation(spec.app_uid, inc, uid))
+            key = f"incarnation/{spec.node}/{spec.replica}".encode()
+            self._appender.append(NewRecord(spec.settings_feed, value, key))
+            identity = Identity(spec.replica, inc, uid, spec.app_uid)
+            self.state = IdleStandby(identity, spec.timing, Bucket(spec.origin))
+            trimming = spec.trimming
+            self._acknowledging = None if trimming is None else Acknowledging(spec, identity, trimming.every_us)
+            self._acknowledged_us = clock.now_us()
+            self._opened = opened.pop_all()
+
+    @property
+    def took_over(self) -> bool:
+        """Whether to begin to run."""
+        return self.state.runs
+
+    def stood_by(self) -> StoodBy:
+        """What the replica that it becomes goes on with."""
+        return StoodBy(self.state.identity, self.state.control, self._reader.control_at)
+
+    def turn(self) -> None:
+        """One turn.
+
+        Raises:
+            Superseded, NumberShared: as `Replica.turn`. OtherLife, OtherVersion: likewise.
+            LogError: the log cannot be read.
+        """
+        arrived = self._reader.poll()
+        now = self._clock.now_us()
+        self._pulse.turn(now)
+        for effect in self.state.turn(now, arrived.beats):
+            match effect:
+                case SendHeartbeat(beat):
+                    key = beat_key(self._spec.node, beat.replica)
+                    self._pulse.send(NewRecord(self._spec.control_feed, encode(beat), key), now)
+                case EmitEvent():
+                    self._reporter.note(effect, self.state.status(), frozenset())
+                case ExitReplica(reason, again):
+                    raise NumberShared(reason) if again else Superseded(reason)
+        for delivery in self._appender.deliveries():
+            if delivery.error is not None:
+                raise LogError(f"{self._spec.name}: the log refused a record ({delivery.error})")
+        self._acknowledge(now)
+        self._reporter.periodic(now, self.state.status, frozenset())
+
+    def _acknowledge(self, now: MonotonicUs) -> None:
+        """Say what the replica that runs says: a start of this one would begin where that one's would (R16)."""
+        trimming, runner = self._spec.trimming, self.state.control.roles.runner
+        if trimming is None or self._acknowledging is None or runner is None or not self.state.control.echoed:
+            return
+        if now - self._acknowledged_us < trimming.every_us:
+            return
+        self._acknowledged_us = now
+        record = self._acknowledging.repeated(now, self._lookup, runner.replica)
+        if record is not None:
+            self._appender.append(record)
+
+    def pulse(self) -> None:
+        """Send heartbeats during long turns, as `Replica.pulse`."""
+        self._pulse.repeat(self._clock.now_us())
+
+    def next_wakeup(self) -> int:
+        """Monotonic microseconds at which the next turn is due unless `wake` is called before."""
+        return min(self.state.next_us, self._reporter.due)
+
+    def close(self, why: str = "") -> None:
+        """Close all clients; report that it ends (`why`), unless it has taken over."""
+        if not self.took_over:
+            self._reporter.note(EmitEvent("STOPPED", why), self.state.status(), frozenset())
+        self._appender.flush(1.0)
+        self._opened.close()

@@ -1,0 +1,61 @@
+"""A standby that does not compute: it hears who runs, and says that it lives (R17)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from borealis_py.protocol.control import ControlFold
+from borealis_py.protocol.heartbeat import HeartbeatTimer
+from borealis_py.protocol.incarnation import Heartbeat, Identity, ReplicaStatus, RowCounts
+from borealis_py.protocol.publishing import Phase
+from borealis_py.protocol.settings import Timing
+from borealis_py.protocol.states import ReplicaState
+from borealis_py.protocol.turn import Effect, EmitEvent, ExitReplica
+from sunion.units import Bucket, MonotonicUs, Offset
+
+
+class IdleStandby:
+    """One incarnation that stands by, as a pure state machine.
+
+    Attributes:
+        control: what it has read of the control log; the replica that it becomes goes on with it.
+        runs: it has taken over: begin to run with this identity.
+    """
+
+    def __init__(self, identity: Identity, timing: Timing, origin: Bucket) -> None:
+        self.identity = identity
+        self.control = ControlFold(identity.replica, identity.inc, identity.uid, timing.suspicion_beats)
+        self.runs = False
+        self._heart = HeartbeatTimer(identity, timing)
+        self._said = self._progress = origin
+
+    def turn(self, now: MonotonicUs, beats: Sequence[tuple[Offset, Heartbeat]]) -> list[Effect]:
+        """Take what was read of the control log; return the effects in order."""
+        effects: list[Effect] = []
+        for offset, beat in beats:
+            self.control.read(offset, beat)
+            self._progress = max(self._progress, beat.progress)
+        if (why := self.control.superseded or self.control.number_shared) is not None:
+            return [ExitReplica(why, again=self.control.superseded is None)]
+        if self.control.roles.runner is not None:
+            self._said = max(self._said, Bucket(self.control.roles.runner.ack_s))
+        if not self.runs and self.control.roles.due:
+            self.runs = True
+            effects.append(EmitEvent("RUNS", "takes over: no heartbeat of a replica that runs"))
+        effects += self._heart.beat(
+            now=now, state=ReplicaState.STANDBY, ack_s=self._said, ack_l=self._said, digests=tuple, asking=False,
+            ask=None, progress=self._progress, runs=self.runs,
+        )  # fmt: skip
+        return effects
+
+    @property
+    def next_us(self) -> MonotonicUs:
+        """When the next heartbeat is due."""
+        return self._heart.next_us
+
+    def status(self) -> ReplicaStatus:
+        """The same as a replica's: its frontiers are those of the one that runs."""
+        return ReplicaStatus(
+            identity=self.identity, state=ReplicaState.STANDBY.value, f_s=self._said, f_l=self._said, asking=False,
+            granted=False, head=None, writer=Phase.IDLE.value, progress=self._progress, counts=RowCounts(), inputs=(),
+        )  # fmt: skip

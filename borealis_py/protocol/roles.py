@@ -1,0 +1,84 @@
+"""Who of a node's replicas runs, where one speaks for all (R17). Pure: a fold of the control log, like the queue.
+
+Roles are advice. Two replicas that run for a while cost work and say the same, since stable buckets are the same bits.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from enum import Enum
+
+from borealis_py.protocol.incarnation import Heartbeat
+
+CLAIM_BEATS = 3
+"""Own heartbeats that are read back without one of a replica that runs, before the first standby runs: 0.3 s. Fewer
+would be less than one long turn."""
+STEP_BEATS = 2
+"""How many more the next standby waits for, so that one runs at a time."""
+
+
+class Role(Enum):
+    """How an incarnation begins, by its node's way of recovery."""
+
+    ALWAYS_RUNS = "always runs"
+    """All replicas of the node do: `recovery="active"`."""
+    STANDS_BY = "stands by"
+    """It computes and says nothing until it takes over: `recovery="active-standby"`."""
+    TOOK_OVER = "took over"
+    """It stood by without computing, until this incarnation."""
+
+
+@dataclass(frozen=True, slots=True)
+class Runner:
+    """The replica that runs: its index, and how far its own topic holds stable buckets (`ack_s`)."""
+
+    replica: int
+    ack_s: int
+
+
+class RoleFold:
+    """What the control log says of who runs.
+
+    Feed it the valid heartbeats of a node in log order (R9). All replicas that read the same log see the same runner.
+
+    Args:
+        replica: the own index.
+
+    Attributes:
+        runner: None: nobody runs, as far as was read.
+    """
+
+    def __init__(self, replica: int) -> None:
+        self.replica = replica
+        self.runner: Runner | None = None
+        self._since: Counter[int] = Counter()
+        """Heartbeats of each standby since the last one of the runner."""
+
+    def read(self, beat: Heartbeat) -> None:
+        """Take one valid heartbeat.
+
+        A replica that says that it runs is the runner if it was, if nobody is, or if it first stood by for
+        `CLAIM_BEATS` without hearing from the runner. Else its claim came too late, and it steps back when it reads
+        this.
+        """
+        who = beat.replica
+        runs = self.runner is not None and self.runner.replica == who
+        if not beat.runs:
+            if runs:
+                self.runner = None
+            self._since[who] += 1
+        elif runs or self.runner is None or self._since[who] >= CLAIM_BEATS:
+            self.runner = Runner(who, beat.ack_s)
+            self._since.clear()
+
+    @property
+    def due(self) -> bool:
+        """Whether this replica, which stands by, is to run now."""
+        before = sum(heard > 0 and who < self.replica for who, heard in self._since.items())
+        return self._since[self.replica] >= CLAIM_BEATS + STEP_BEATS * before
+
+    @property
+    def runs(self) -> bool:
+        """Whether this replica is the runner."""
+        return self.runner is not None and self.runner.replica == self.replica

@@ -1,0 +1,121 @@
+"""What of its output a replica says: nothing while it stands by, nothing that was said before its start (R17).
+
+STANDS BY --takes over: says what the one that ran has not said--> RUNS --another one runs--> ends (StepBack)
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+
+from borealis_py.protocol.control import ControlFold
+from borealis_py.protocol.incarnation import Identity, StartPoint
+from borealis_py.protocol.roles import Role
+from borealis_py.protocol.turn import Append, Effect, EmitEvent, StepBack
+from sunion.model import Output, StableBucket, StableRange, StreamRecord
+from sunion.output import SOutput, in_time
+from sunion.units import Bucket, MonotonicUs
+
+
+class Speaking:
+    """The mouth of one incarnation.
+
+    Args:
+        output: what it emits. start: where it begins.
+
+    Attributes:
+        runs: it says what it emits.
+    """
+
+    def __init__(self, identity: Identity, output: SOutput, start: StartPoint, role: Role) -> None:
+        self.runs = role is not Role.STANDS_BY
+        self._identity, self._output = identity, output
+        self._now = MonotonicUs(0)
+        self._one_runs = role is not Role.ALWAYS_RUNS
+        self._unheard: deque[tuple[int, MonotonicUs]] = deque()
+        """What was emitted while standing by: token and time."""
+        self._backfill = start if start.own is not None and start.own < start.bucket else None
+
+    def turn(self, now: MonotonicUs, control: ControlFold) -> list[Effect]:
+        """Take over, or step back, by what the control log says; say what a start has to say first."""
+        self._now = now
+        effects = self._say_backfill()
+        if not self._one_runs:
+            return effects
+        roles = control.roles
+        if self.runs:
+            return effects + self._step_back(control)
+        if roles.runner is not None:
+            self._output.said_elsewhere(roles.runner.ack_s)
+            self._forget()
+        if not roles.due:
+            return effects
+        self.runs = True
+        effects.append(
+            EmitEvent("RUNS", f"took over from {self._output.ack_s} on: no heartbeat of a replica that runs")
+        )
+        return effects + list(self._say_late())
+
+    def _forget(self) -> None:
+        while self._unheard and self._unheard[0][0] < self._output.first_waiting:
+            self._unheard.popleft()
+
+    def _say_late(self) -> Iterator[Append]:
+        """Say what nobody has heard; it has waited since it was emitted (B12)."""
+        emitted = dict(self._unheard)
+        self._unheard.clear()
+        for token, record in self._output.unsaid():
+            if isinstance(record, StableBucket | StableRange):
+                record = replace(record, waited_us=record.waited_us + self._now - emitted[token])
+            yield Append(token, record)
+
+    def _step_back(self, control: ControlFold) -> list[Effect]:
+        me, own = self._identity, control.peers.get(self._identity.replica)
+        claimed = own is not None and (own.inc, own.uid) == (me.inc, me.uid) and own.beat.runs
+        runner = control.roles.runner
+        if not claimed or runner is None or runner.replica == me.replica:
+            return []
+        return [StepBack(f"replica {runner.replica} runs")]
+
+    def _say_backfill(self) -> list[Effect]:
+        """What a peer said below its checkpoint, so that the own topic has no hole there (R14)."""
+        start, self._backfill = self._backfill, None
+        if start is None:
+            return []
+        return self.stable(self._output.stable, start.bucket, start.outputs, computed=False)
+
+    def stable(
+        self,
+        first: int,
+        end: int,
+        outputs: Mapping[int, Output],
+        waited_us: Callable[[int], int] = in_time,
+        computed: bool = True,
+    ) -> list[Effect]:
+        """Emit stable buckets [first, end), as `SOutput.stable_run`, but none that were said before the start.
+
+        Args:
+            outputs: as `new` leaves them.
+        """
+        first = max(first, self._output.stable)
+        if end <= first:
+            return []
+        said = self._output.stable_run(first, end, outputs, waited_us, computed)
+        return [effect for record in said for effect in self.say(record)]
+
+    def new(self, outputs: Mapping[int, Output]) -> Mapping[int, Output]:
+        """Those of buckets that were not said before the start; the others come from a state that is not whole yet."""
+        stable = self._output.stable
+        return {bucket: output for bucket, output in outputs.items() if bucket >= stable}
+
+    def say(self, said: tuple[int, StreamRecord]) -> list[Effect]:
+        """The effects of a record that was emitted."""
+        if self.runs:
+            return [Append(*said)]
+        self._unheard.append((said[0], self._now))
+        return []
+
+    def may_run_live(self, bucket: Bucket) -> bool:
+        """Whether a tentative result of `bucket` would be heard."""
+        return self.runs and bucket >= self._output.stable

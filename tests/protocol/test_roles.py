@@ -1,0 +1,119 @@
+"""Who runs (R17): the fold of heartbeats, and what it makes of replicas that die, hang and claim at once."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from borealis_py.protocol.incarnation import Heartbeat
+from borealis_py.protocol.roles import CLAIM_BEATS, STEP_BEATS, RoleFold
+from sunion.units import Bucket
+
+
+def beat(replica: int, runs: bool, ack_s: int = 0) -> Heartbeat:
+    return Heartbeat(
+        app_uid="life", replica=replica, inc=1, uid=f"r{replica}", state="STABLE", ack_s=Bucket(ack_s),
+        ack_l=Bucket(ack_s), asking=False, progress=Bucket(0), runs=runs,
+    )  # fmt: skip
+
+
+def fold(replica: int, *beats: Heartbeat) -> RoleFold:
+    found = RoleFold(replica)
+    for one in beats:
+        found.read(one)
+    return found
+
+
+def test_a_standby_runs_after_three_own_heartbeats_without_one_of_a_runner() -> None:
+    two = [beat(0, False)] * (CLAIM_BEATS - 1)
+    assert not fold(0, *two).due
+    assert fold(0, *two, beat(0, False)).due
+    assert not fold(0, *two, beat(1, True), beat(0, False)).due
+
+
+def test_the_next_standby_waits_longer() -> None:
+    own = [beat(2, False)] * (CLAIM_BEATS + STEP_BEATS)
+    assert fold(2, *own[STEP_BEATS:]).due
+    assert not fold(2, beat(1, False), *own[1:]).due
+    assert fold(2, beat(1, False), *own).due
+
+
+def test_of_two_that_claim_the_later_one_steps_back() -> None:
+    log = [beat(0, False), beat(1, False)] * CLAIM_BEATS
+    log += [beat(0, True), beat(1, True)]
+    assert fold(0, *log).runs
+    assert not fold(1, *log).runs
+
+
+def test_a_replica_that_was_away_finds_that_another_one_runs() -> None:
+    log = [beat(0, True), *[beat(1, False)] * CLAIM_BEATS, beat(1, True), beat(0, True)]
+    assert not fold(0, *log).runs
+    assert fold(1, *log).runs
+
+
+def test_a_runner_that_stands_by_leaves_its_place_at_once() -> None:
+    log = [beat(0, True), *[beat(1, False)] * (CLAIM_BEATS + STEP_BEATS), beat(0, False)]
+    assert fold(1, *log).runner is None
+    assert fold(1, *log).due
+
+
+def test_the_runner_says_how_far_it_has_spoken() -> None:
+    found = fold(1, beat(0, True, 4), beat(0, True, 7))
+    assert found.runner is not None
+    assert found.runner.ack_s == 7
+
+
+@dataclass
+class Node:
+    """A replica that follows the rules, in steps of one heartbeat."""
+
+    fold: RoleFold
+    runs: bool = False
+    echoed: bool = False
+    read: int = 0
+    alive: bool = True
+
+
+@dataclass
+class Log:
+    """A control log and who writes to it."""
+
+    nodes: list[Node]
+    beats: list[Heartbeat] = field(default_factory=list)
+
+    def step(self, k: int, lag: int) -> None:
+        """Replica k reads all but the last `lag` records, decides, and sends a heartbeat."""
+        node = self.nodes[k]
+        end = max(node.read, len(self.beats) - lag)
+        for one in self.beats[node.read : end]:
+            node.fold.read(one)
+            node.echoed |= one.replica == k and one.runs
+        node.read = end
+        if node.runs and node.echoed and not node.fold.runs:
+            node.runs = node.echoed = False
+        elif not node.runs and node.fold.due:
+            node.runs = True
+        self.beats.append(beat(k, node.runs))
+
+
+@settings(max_examples=300, deadline=None)
+@given(
+    st.integers(2, 4),
+    st.lists(st.tuples(st.integers(0, 3), st.integers(0, 3), st.sampled_from(["run", "die", "wake"])), max_size=80),
+)
+def test_whatever_happened_one_runs_soon(count: int, life: list[tuple[int, int, str]]) -> None:
+    log = Log([Node(RoleFold(k)) for k in range(count)])
+    for k, lag, what in life:
+        node = log.nodes[k % count]
+        if what != "run":
+            node.alive = what == "wake"
+        elif node.alive:
+            log.step(k % count, lag)
+    live = [k for k, node in enumerate(log.nodes) if node.alive]
+    for _ in range(2 * (CLAIM_BEATS + STEP_BEATS * count) + 6):
+        for k in live:
+            log.step(k, 0)
+    running = [k for k in live if log.nodes[k].runs]
+    assert len(running) == bool(live)
