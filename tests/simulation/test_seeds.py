@@ -82,6 +82,9 @@ def test_a_seed_run_for_a_given_time_lives_that_long() -> None:
         pytest.param(99500043, Edits(keep=(0, 1, 5), heal_s=17.2), None, id="backlog in a bucket"),
         # one of two processes with one number was STABLE; the other, which could not know, said the bucket tentatively
         pytest.param(99717843, Edits(keep=(0, 1, 2), heal_s=9.7), None, id="twins"),
+        # a source kept a row until its time, 20 s ahead, had come: the oracle of short logs went by when it was written
+        pytest.param(99800439, Edits(keep=(8,), brief=0.25, replicas=1, heal_s=12.6), None, id="row ahead"),
+        pytest.param(99800808, Edits(keep=(4,), brief=0.25, heal_s=24.7), None, id="row ahead, three sources"),
     ],
 )
 def test_worlds_that_were_judged_by_less_than_all_that_matters(seed: int, edits: Edits, rows_per_s: int | None) -> None:

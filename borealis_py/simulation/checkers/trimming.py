@@ -13,8 +13,9 @@ from borealis_py.log.base import Feed
 from borealis_py.log.description import Life
 from borealis_py.log.records import EnvelopeError, RangeHeader, StableHeader, unpack_stream
 from borealis_py.log.source_tail import TailEntry, entry_of
+from borealis_py.simulation.checkers.reference_model import read_source
 from borealis_py.simulation.checkers.violation import Violation
-from borealis_py.simulation.cluster.machines import ReplicaMachine
+from borealis_py.simulation.cluster.machines import ReplicaMachine, SourceMachine
 from borealis_py.simulation.cluster.toy_query import QUERY
 from borealis_py.simulation.cluster.world import SimulatedWorld
 
@@ -129,14 +130,28 @@ def bounded(world: SimulatedWorld, since_us: int) -> None:
         return
     bucket = wiring.buckets.of(since_us - retain.lag_us)
     stamp = wiring.buckets.timestamp_ms(bucket)
-    feeds = [
-        (feed, OWN_TAIL)
-        for plan in world.scenario.nodes
-        for k in range(plan.replicas)
-        for feed in topics.own_feeds(wiring.app, plan.name, k, plan.exchange)
-    ]
-    for feed, tail in (*feeds, *((source.feed, SOURCE_TAIL) for source in world.sources)):
+
+    def would_do(feed: Feed, tail: int, rows_from: int | None = None) -> None:
         partition = world.log.broker.partition(feed)
         at = min(partition.find(stamp), len(partition.records) - tail)
+        at = at if rows_from is None else min(at, rows_from)
         if partition.start < at:
             raise Violation("bounded", f"{feed.topic}[{feed.partition}] begins at {partition.start}, and {at} would do")
+
+    for plan in world.scenario.nodes:
+        for k in range(plan.replicas):
+            for feed in topics.own_feeds(wiring.app, plan.name, k, plan.exchange):
+                would_do(feed, OWN_TAIL)
+    for source in world.sources:
+        would_do(source.feed, SOURCE_TAIL, _first_row_of(world, source, bucket))
+
+
+def _first_row_of(world: SimulatedWorld, source: SourceMachine, bucket: int) -> int | None:
+    """The offset of the first record with a row of this bucket or a later one; None: there is none.
+
+    A row may lie before its time, up to a minute, and is kept until that has come.
+    """
+    s = world.scenario
+    log, how = world.log.committed(source.feed), (world.origin, s.timing.ahead_max_us, world.wiring.app_uid)
+    truth = read_source(source.name, log, s.width_us, *how)
+    return min((offset for of, offset in truth.begins.items() if of >= bucket), default=None)
