@@ -111,9 +111,13 @@ def test_kinds_that_came_later_leave_all_else_of_a_world_as_it_was(monkeypatch: 
 
 
 def test_worlds_are_trimmed_in_several_ways_and_some_not_at_all() -> None:
-    drawn = [draw(seed).retain for seed in range(1, 301)]
-    assert len(set(drawn)) == 7
+    worlds = [draw(seed) for seed in range(1, 301)]
+    drawn = [world.retain for world in worlds]
+    assert len(set(drawn)) == 13
     assert 0.05 < drawn.count(None) / len(drawn) < 0.15
+    audited = [world for world in worlds if world.retain is not None and world.retain.audited]
+    assert 0.05 < len(audited) / len(worlds) < 0.25
+    assert all(len(world.nodes) == 1 for world in audited)
 
 
 def test_scenarios_are_drawn_widely() -> None:
