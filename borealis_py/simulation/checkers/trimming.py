@@ -28,8 +28,8 @@ MAY_LACK = ("retention", "trim")
 """Faults whose worlds delete what is still needed, or by a rule of their own."""
 
 MAY_HIDE = ("markers_lost", "bad_progress")
-"""Faults by which a part of a transaction may be hidden for a while, or a node's progress displaced by garbage, so that an
-audit then finds more than it should. An audit in a world that is well again finds nothing."""
+"""Faults by which a part of a transaction may be hidden for a while, or a node's progress displaced by garbage: until
+all is well again an audit may find too much."""
 
 
 class TrimmingOracle:
