@@ -4,7 +4,7 @@ table, the same as JSON."""
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 import typer
@@ -15,6 +15,7 @@ from borealis_py.cli.console import print_table, say
 if TYPE_CHECKING:
     from borealis_py.app.explain import Explanation
     from borealis_py.app.recovering.forecast import Forecast
+    from borealis_py.app.recovering.trial import TriedNode
     from borealis_py.observe.growth import Growth
     from borealis_py.observe.source_rows import SourceRows
     from borealis_py.protocol.settings import Timing
@@ -86,10 +87,16 @@ def rates(given: Mapping[str, float], live: Mapping[str, SourceRows], spec: AppS
     return Rates(found, origin, {name: one.samples for name, one in live.items() if one.samples})
 
 
-def recovery_of(
-    found: Explanation, timing: Timing, by: Rates, grows: Mapping[str, Growth] | None
-) -> dict[str, list[Forecast]]:
-    """All ways for each node as it runs. Tries every node, which takes a second or two."""
+@dataclass(frozen=True, slots=True)
+class RecoveryCosts:
+    """By node as it runs: what it costs here (`tried`, or why that is not known), and all `ways`."""
+
+    tried: Mapping[str, TriedNode | str]
+    ways: Mapping[str, Sequence[Forecast]]
+
+
+def recovery_of(found: Explanation, timing: Timing, by: Rates, grows: Mapping[str, Growth] | None) -> RecoveryCosts:
+    """Tries every node, which takes a second or two, and predicts all ways for each."""
     from borealis_py.app.recovering.forecast import forecasts
     from borealis_py.app.recovering.trial import try_nodes
     from borealis_py.log import topics
@@ -99,10 +106,11 @@ def recovery_of(
         for name in found.spec.all_nodes
         if grows and by.origin == "measured" and grows[topic := topics.replica(found.spec.name, name, 0)].bytes_a_day
     }
-    return forecasts(found, timing, try_nodes(found.spec, by.rows_per_s, by.samples), written)
+    tried = try_nodes(found.spec, by.rows_per_s, by.samples)
+    return RecoveryCosts(tried, forecasts(found, timing, tried, written))
 
 
-def recovery_json(found: Mapping[str, Sequence[Forecast]], by: Rates) -> dict[str, Any]:
+def recovery_json(found: RecoveryCosts, by: Rates) -> dict[str, Any]:
     """As JSON values: times in seconds, bytes and cores beside those of one replica."""
 
     def one(of: Forecast) -> dict[str, Any]:
@@ -125,8 +133,14 @@ def recovery_json(found: Mapping[str, Sequence[Forecast]], by: Rates) -> dict[st
             "cores": known.cores,
         }
 
-    ways = {name: {of.way.value: one(of) for of in some} for name, some in found.items()}
-    return {"rates": by.rows_per_s, "rates_from": by.origin, "nodes": ways}
+    nodes = {
+        name: {
+            "tried": None if isinstance(found.tried[name], str) else asdict(found.tried[name]),  # type: ignore[call-overload]
+            "ways": {of.way.value: one(of) for of in some},
+        }
+        for name, some in found.ways.items()
+    }
+    return {"rates": by.rows_per_s, "rates_from": by.origin, "nodes": nodes}
 
 
 def print_recovery(found: Mapping[str, Sequence[Forecast]], by: Rates, shown: Callable[[float], str]) -> None:

@@ -58,18 +58,18 @@ def explain(file: AppFile, rate: Rate = None, bootstrap: Bootstrap = None, json:
     say_remarks(spec, timing)
     grows, live, why = _measured(context, spec)
     by = rates(given, live, found.spec)
-    ways = None if by is None else recovery_of(found, timing, by, grows)
+    costs = None if by is None else recovery_of(found, timing, by, grows)
     if json:
         growth = None if grows is None else _growth_json(grows)
-        recovery = None if by is None or ways is None else recovery_json(ways, by)
+        recovery = None if by is None or costs is None else recovery_json(costs, by)
         print_json({**as_json(found), "growth": growth, "recovery": recovery})
     else:
         _print(found)
         print_topics(spec)
         if grows is not None:
             _print_growth(grows)
-        if by is not None and ways is not None:
-            print_recovery(ways, by, _bytes_shown)
+        if by is not None and costs is not None:
+            print_recovery(costs.ways, by, _bytes_shown)
     if why:
         say(f"how fast streams grow is not known: {why}", "yellow")
 
