@@ -22,11 +22,12 @@ if TYPE_CHECKING:
     from borealis_py.query.spec import AppSpec
 
 DAY_S = 86_400
+MEASURED = "measured"
 COLUMNS = ["node", "way", "guarantee", "stands still>", "of which readers see", "Kafka a day>", "cores>"]
 
 
 @dataclass(frozen=True, slots=True)
-class Rates:
+class RowRates:
     """Rows a second of each source as it runs, and where that is from, in words; `samples`: rows of some."""
 
     rows_per_s: Mapping[str, float]
@@ -55,7 +56,7 @@ def given_rates(options: Sequence[str], spec: AppSpec) -> dict[str, float]:
     return found
 
 
-def rates(given: Mapping[str, float], live: Mapping[str, SourceRows], spec: AppSpec) -> Rates | None:
+def rates(given: Mapping[str, float], live: Mapping[str, SourceRows], spec: AppSpec) -> RowRates | None:
     """The rates to go by: what is given, else what is measured. None: nothing is known of some source, and nothing was
     asked for.
 
@@ -83,8 +84,8 @@ def rates(given: Mapping[str, float], live: Mapping[str, SourceRows], spec: AppS
     if missing:
         return None
     measured = [name for name in spec.sources if base_name(name) not in given]
-    origin = "--rate" if not measured else "measured" if not given else "--rate and measured"
-    return Rates(found, origin, {name: one.samples for name, one in live.items() if one.samples})
+    origin = "--rate" if not measured else MEASURED if not given else f"--rate and {MEASURED}"
+    return RowRates(found, origin, {name: one.samples for name, one in live.items() if one.samples})
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,22 +96,25 @@ class RecoveryCosts:
     ways: Mapping[str, Sequence[Forecast]]
 
 
-def recovery_of(found: Explanation, timing: Timing, by: Rates, grows: Mapping[str, Growth] | None) -> RecoveryCosts:
+def recovery_of(found: Explanation, timing: Timing, by: RowRates, grows: Mapping[str, Growth] | None) -> RecoveryCosts:
     """Tries every node, which takes a second or two, and predicts all ways for each."""
     from borealis_py.app.recovering.forecast import forecasts
     from borealis_py.app.recovering.trial import try_nodes
-    from borealis_py.log import topics
 
-    written = {
-        name: grows[topic].bytes_a_day / DAY_S  # type: ignore[operator]
-        for name in found.spec.all_nodes
-        if grows and by.origin == "measured" and grows[topic := topics.replica(found.spec.name, name, 0)].bytes_a_day
-    }
     tried = try_nodes(found.spec, by.rows_per_s, by.samples)
+    written = _written_by_replicas(found.spec, grows) if grows is not None and by.origin == MEASURED else {}
     return RecoveryCosts(tried, forecasts(found, timing, tried, written))
 
 
-def recovery_json(found: RecoveryCosts, by: Rates) -> dict[str, Any]:
+def _written_by_replicas(spec: AppSpec, grows: Mapping[str, Growth]) -> dict[str, float]:
+    """Bytes a second that one replica of each node writes, where that is known."""
+    from borealis_py.log import topics
+
+    a_day = {name: grows[topics.replica(spec.name, name, 0)].bytes_a_day for name in spec.all_nodes}
+    return {name: size / DAY_S for name, size in a_day.items() if size is not None}
+
+
+def recovery_json(found: RecoveryCosts, by: RowRates) -> dict[str, Any]:
     """As JSON values: times in seconds, bytes and cores beside those of one replica."""
 
     def one(of: Forecast) -> dict[str, Any]:
@@ -135,7 +139,7 @@ def recovery_json(found: RecoveryCosts, by: Rates) -> dict[str, Any]:
 
     nodes = {
         name: {
-            "tried": None if isinstance(found.tried[name], str) else asdict(found.tried[name]),  # type: ignore[call-overload]
+            "tried": None if isinstance(tried := found.tried[name], str) else asdict(tried),
             "ways": {of.way.value: one(of) for of in some},
         }
         for name, some in found.ways.items()
@@ -143,7 +147,7 @@ def recovery_json(found: RecoveryCosts, by: Rates) -> dict[str, Any]:
     return {"rates": by.rows_per_s, "rates_from": by.origin, "nodes": nodes}
 
 
-def print_recovery(found: Mapping[str, Sequence[Forecast]], by: Rates, shown: Callable[[float], str]) -> None:
+def print_recovery(found: Mapping[str, Sequence[Forecast]], by: RowRates, shown: Callable[[float], str]) -> None:
     """The table. `shown`: how a number of bytes is written."""
     rows: list[list[str | Text]] = []
     for name, some in found.items():

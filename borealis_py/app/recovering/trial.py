@@ -68,7 +68,7 @@ class _Stream:
 
     @property
     def rows_per_s(self) -> float:
-        return sum(rows.num_rows for rows in self.buckets.values()) / self.seconds
+        return _rows_in(list(self.buckets.values())) / self.seconds
 
 
 def try_nodes(

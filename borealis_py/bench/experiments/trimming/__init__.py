@@ -13,8 +13,9 @@ from contextlib import closing
 from borealis_py.bench.experiments import throughput
 from borealis_py.bench.experiments.throughput_tables import CatchUp, Load
 from borealis_py.bench.experiments.trimming import tables
-from borealis_py.bench.experiments.trimming.tables import KEPT, Compared
+from borealis_py.bench.experiments.trimming.tables import Compared
 from borealis_py.bench.load import events
+from borealis_py.bench.load.events import KEPT
 from borealis_py.bench.load.feeding import SOURCES
 from borealis_py.bench.load.sizes import stage_for
 from borealis_py.bench.load.stage import Stage
