@@ -15,7 +15,7 @@ import structlog
 
 from borealis_py.app.state import AppState
 from borealis_py.log.acks import audit_record
-from borealis_py.log.base import Log, LogError
+from borealis_py.log.base import Log, LogError, NewRecord
 from borealis_py.node.checkpoint_storage import (
     SUFFIX,
     CheckpointLocation,
@@ -122,19 +122,24 @@ def tell(log_: Log, state: AppState, query: str, starts: Mapping[str, tuple[Sequ
     Raises:
         LogError: it could not be written.
     """
-    offsets: dict[str, Offset] = {}
-    for sources, audited in starts.values():
-        for source, mark in zip(sources, audited.marks, strict=True):
-            offsets[source] = Offset(min(mark.offset, offsets.get(source, mark.offset)))
-    bucket = Bucket(min(audited.bucket for _, audited in starts.values()))
     with closing(log_.appender(lambda: None)) as appender:
-        appender.append(audit_record(state.name, state.app_uid, query, bucket, offsets), query)
+        appender.append(record_of(state.name, state.app_uid, query, starts), query)
         written = appender.flush(WRITTEN_S)
         refused = [delivery.error for delivery in appender.deliveries() if delivery.error is not None]
     if refused or not written:
         raise LogError(
             f"audit of {query}: {refused[0] if refused else 'the log did not answer'}, so nothing is trimmed"
         )
+
+
+def record_of(app: str, app_uid: str, query: str, starts: Mapping[str, tuple[Sequence[str], Audited]]) -> NewRecord:
+    """The record that `tell` writes: of a source that several partitions read, from where the first of them reads."""
+    offsets: dict[str, Offset] = {}
+    for sources, audited in starts.values():
+        for source, mark in zip(sources, audited.marks, strict=True):
+            offsets[source] = Offset(min(mark.offset, offsets.get(source, mark.offset)))
+    bucket = Bucket(min(audited.bucket for _, audited in starts.values()))
+    return audit_record(app, app_uid, query, bucket, offsets)
 
 
 def _what(state: AppState, spec: AppSpec, query: str) -> str:

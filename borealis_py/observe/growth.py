@@ -60,7 +60,7 @@ def _streams(app: AppSpec) -> list[TopicSpec]:
 
 def _measured(lookup: Lookup, topic: TopicSpec) -> Growth:
     try:
-        parts = [_newest(lookup, Feed(topic.name, partition)) for partition in range(topic.partitions)]
+        parts = [newest(lookup, Feed(topic.name, partition)) for partition in range(topic.partitions)]
     except LogUnreachable:
         raise
     except LogError as exc:
@@ -73,7 +73,8 @@ def _measured(lookup: Lookup, topic: TopicSpec) -> Growth:
     return Growth(a_day, count, longest)
 
 
-def _newest(lookup: Lookup, feed: Feed) -> list[Record]:
+def newest(lookup: Lookup, feed: Feed) -> list[Record]:
+    """The newest records of a partition: 200, or more if these have all one time. Raises LogError."""
     first, end = lookup.bounds(feed)
     found: list[Record] = []
     for count in _NEWEST:

@@ -2,8 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from enum import StrEnum
+
 from borealis_py.engine.classes import OperatorClass
 from borealis_py.query.recovery import Guarantee, RecoveryWay
+
+IN_FORCE = frozenset(RecoveryWay) - {RecoveryWay.AMNESIA}
+"""The ways that nodes can have today; of the others it is only predicted what they would cost."""
+
+
+class RecoveryType(StrEnum):
+    """What a standby gives after it has taken over, beside what was given before (table 2)."""
+
+    REPEATING = "repeating"
+    """The same results again."""
+    CONVERGENT = "convergent"
+    """Other results for a while, then the same."""
+    DIVERGENT = "divergent"
+    """Other results, and never the same again."""
 
 
 def guarantee(way: RecoveryWay, operators: OperatorClass) -> Guarantee:
@@ -20,3 +37,30 @@ def guarantee(way: RecoveryWay, operators: OperatorClass) -> Guarantee:
     if way is RecoveryWay.UPSTREAM_BACKUP and operators is OperatorClass.DETERMINISTIC:
         return Guarantee.ROLLBACK
     return Guarantee.PRECISE
+
+
+def recovery_type(way: RecoveryWay, operators: OperatorClass) -> RecoveryType | None:
+    """The cell of table 2 for a way and an operator class. None: amnesia, which has none."""
+    if way is RecoveryWay.AMNESIA:
+        return None
+    if operators is OperatorClass.ARBITRARY:
+        return RecoveryType.DIVERGENT
+    if way is not RecoveryWay.UPSTREAM_BACKUP or operators is OperatorClass.REPEATABLE:
+        return RecoveryType.REPEATING
+    return RecoveryType.CONVERGENT if operators is OperatorClass.CONVERGENT else RecoveryType.DIVERGENT
+
+
+def refusal(way: RecoveryWay, operators: OperatorClass, read_by: Iterable[str] = ()) -> str:
+    """Why a node cannot have this way with the guarantee "precise"; empty: it can.
+
+    Args:
+        read_by: the nodes that read its stream.
+    """
+    readers = ", ".join(read_by)
+    if way is RecoveryWay.AMNESIA:
+        lost = 'its guarantee is "gap": what comes while nobody runs is lost'
+        return f"{lost}, and {readers} would read the gap" if readers else lost
+    if guarantee(way, operators) is Guarantee.PRECISE:
+        return ""
+    cell = recovery_type(way, operators)
+    return f"{cell} for {operators} nodes (table 2 of Hwang et al.): results after a crash may differ for ever"

@@ -176,6 +176,27 @@ def test_explain_tells_how_fast_streams_grow(borealis: Borealis) -> None:
     assert "seennew.sums.r0 not running" in lines
 
 
+def test_explain_predicts_by_the_rates_that_sources_have(borealis: Borealis) -> None:
+    """Rows that the filter of the first node drops, so the next one reads none of them."""
+    found: dict[str, Any] = {}
+    with ExitStack() as stack:
+        publishers = [stack.enter_context(publisher(source, app=APP)) for source in SOURCES]
+
+        def measured() -> bool:
+            for one in publishers:
+                one.send({"v": -1.0})
+            found.update(json.loads(borealis("explain", f"{APP}.py", "--json").out)["recovery"] or {})
+            return bool(found)
+
+        until(measured, "every source has rows of two times")
+    assert found["rates_from"] == "measured"
+    assert all(rate > 0 for rate in found["rates"].values())
+    tried = {name: node["tried"]["rows_per_s"] for name, node in found["nodes"].items()}
+    assert tried["cut"] == pytest.approx(found["rates"]["left"] + found["rates"]["right"])
+    assert tried["sums"] == 0
+    assert not found["nodes"]["cut"]["ways"]["active"]["in_force"]  # replicas=1
+
+
 def test_top_on_a_terminal_until_q(bootstrap: str) -> None:
     far, near = pty.openpty()
     command = [sys.executable, "-m", "borealis_py.cli.main", "top", "--app", APP]

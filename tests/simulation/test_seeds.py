@@ -82,6 +82,9 @@ def test_a_seed_run_for_a_given_time_lives_that_long() -> None:
         pytest.param(99500043, Edits(keep=(0, 1, 5), heal_s=17.2), None, id="backlog in a bucket"),
         # one of two processes with one number was STABLE; the other, which could not know, said the bucket tentatively
         pytest.param(99717843, Edits(keep=(0, 1, 2), heal_s=9.7), None, id="twins"),
+        # a source kept a row until its time, 20 s ahead, had come: the oracle of short logs went by when it was written
+        pytest.param(99800439, Edits(keep=(8,), brief=0.25, replicas=1, heal_s=12.6), None, id="row ahead"),
+        pytest.param(99800808, Edits(keep=(4,), brief=0.25, heal_s=24.7), None, id="row ahead, three sources"),
     ],
 )
 def test_worlds_that_were_judged_by_less_than_all_that_matters(seed: int, edits: Edits, rows_per_s: int | None) -> None:
@@ -108,9 +111,13 @@ def test_kinds_that_came_later_leave_all_else_of_a_world_as_it_was(monkeypatch: 
 
 
 def test_worlds_are_trimmed_in_several_ways_and_some_not_at_all() -> None:
-    drawn = [draw(seed).retain for seed in range(1, 301)]
-    assert len(set(drawn)) == 7
+    worlds = [draw(seed) for seed in range(1, 301)]
+    drawn = [world.retain for world in worlds]
+    assert len(set(drawn)) == 13
     assert 0.05 < drawn.count(None) / len(drawn) < 0.15
+    audited = [world for world in worlds if world.retain is not None and world.retain.audited]
+    assert 0.05 < len(audited) / len(worlds) < 0.25
+    assert all(len(world.nodes) == 1 for world in audited)
 
 
 def test_scenarios_are_drawn_widely() -> None:

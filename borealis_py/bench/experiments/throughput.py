@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from itertools import islice
@@ -127,7 +127,7 @@ def catch_up(stage: Stage, backlog: Backlog, wanted: Sequence[CatchUp], bars: Ba
     found = []
     for point in wanted:
         bars.say(f"{point.what}: starting")
-        one, results = _caught(stage, backlog, point, bars)
+        one, results = caught_up(stage, backlog, point, bars)
         check(point.app, results, raw.results)
         found.append(one)
     bars.say(f"raw loop again, {per_record:,} rows a record")
@@ -183,10 +183,14 @@ def check(what: str, found: Totals, expected: Totals) -> None:
         )
 
 
-def _caught(stage: Stage, backlog: Backlog, point: CatchUp, bars: Bars) -> tuple[Caught, Totals]:
-    """One run, on a separate app, which is deleted at the end; and its results."""
+def caught_up(stage: Stage, backlog: Backlog, point: CatchUp, bars: Bars) -> tuple[Caught, Totals]:
+    """One run, on a separate app, which is deleted at the end; and its results.
+
+    Raises:
+        BenchError: the replicas did not get there. LaunchError: one did not start.
+    """
     names = [f"s{i}" for i in range(SOURCES)]
-    app = events.app(point.app, SOURCES, point.replicas, policy="suspend")  # being held back is not a failure
+    app = events.app(point.app, SOURCES, point.replicas, policy="suspend", kept=point.kept)  # held back, not failed
     state = stage.describe(app, str(events.START_US))
     sources = [backlog.records(topics.source(point.app, name), state.app_uid, i) for i, name in enumerate(names)]
     _fill(stage, sources, 1 + WARM_BUCKETS)
@@ -222,15 +226,19 @@ def _fill(stage: Stage, sources: Sequence[Iterator[NewRecord]], count: int | Non
         stage.fill(islice(source, count))
 
 
-def feed(stage: Stage, load: Load, bars: Bars) -> KeptUp:
+def feed(stage: Stage, load: Load, bars: Bars, ended: Callable[[], object] = lambda: None) -> KeptUp:
     """One run at a live rate, on a separate app, which is deleted at the end.
+
+    Args:
+        ended: called when all is sent, before the app is deleted.
 
     Raises:
         BenchError: a publisher failed, or the replicas reported nothing.
         LaunchError: a replica did not start.
     """
     bars.say(f"{load.what}: starting")
-    running = stage.start_replicas(stage.describe(events.app(load.app, SOURCES, load.replicas)), load.host)
+    app = events.app(load.app, SOURCES, load.replicas, kept=load.kept)
+    running = stage.start_replicas(stage.describe(app), load.host)
     stage.wait_ready(running)
     feeders = Feeders(stage, load.app, "paced")
     feeders.wait_ready()
@@ -241,6 +249,7 @@ def feed(stage: Stage, load: Load, bars: Bars) -> KeptUp:
         seen = _watched(stage, running, load, plan, at)
     _wait_ended(feeders)
     running.processes.stop()
+    ended()
     stage.forget(running.state)
     return judge(load, plan, seen)
 

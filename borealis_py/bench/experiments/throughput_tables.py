@@ -32,17 +32,18 @@ COLUMNS = [
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CatchUp:
-    """Catching up once. `per_record`: rows."""
+    """Catching up once. `per_record`: rows. `kept`: of its topics, see `events.KEPT`."""
 
     host: str
     replicas: int
     per_record: int
     run: int = 1
+    kept: str = "default"
 
     @property
     def app(self) -> str:
         """Its name."""
-        return f"throughput-{self.host}-{self.replicas}-{self.per_record}-{self.run}"
+        return f"throughput-{self.host}-{self.replicas}-{self.per_record}-{self.kept}-{self.run}"
 
     @property
     def what(self) -> str:
@@ -75,18 +76,21 @@ class HandLoop:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Load:
-    """A run at a live rate. `rate`: events a second, all sources together. `seconds`: beyond the start."""
+    """A run at a live rate. `rate`: events a second, all sources together. `seconds`: beyond the start. `kept`: of its
+    topics, see `events.KEPT`."""
 
     host: str
     replicas: int
     rate: int
     seconds: int
     startup_s: int = 3
+    run: int = 1
+    kept: str = "default"
 
     @property
     def app(self) -> str:
         """Its name."""
-        return f"throughput-live-{self.host}-{self.replicas}-{self.rate}"
+        return f"throughput-live-{self.host}-{self.replicas}-{self.rate}-{self.kept}-{self.run}"
 
     @property
     def length_s(self) -> int:

@@ -24,18 +24,39 @@ PERIOD = 50_000
 START_US = 1_750_000_000_000_000
 """Stime of a backlog's first event: some whole second of 2025."""
 
+
+@dataclass(frozen=True, slots=True)
+class KeptTopics:
+    """What is kept of an app's topics: `app`, of its replicas' streams; `source`, of each source."""
+
+    app: str
+    source: str
+
+
+KEPT = {
+    "all": KeptTopics("all", "all"),
+    "default": KeptTopics("1h", "all"),
+    "needed": KeptTopics("needed", "needed"),
+}
 Totals = dict[tuple[int, str], tuple[int, float]]
 """(window start, customer) -> count and sum."""
 
 
-def app(name: str, sources: int, replicas: int, threshold: str = "3s", policy: PolicyName = "process") -> App:
+def app(
+    name: str,
+    sources: int,
+    replicas: int,
+    threshold: str = "3s",
+    policy: PolicyName = "process",
+    kept: str = "default",
+) -> App:
     """Count and sum per customer and second over the union of `sources` streams s0, s1 ...
 
     Args:
-        threshold: X. policy: for failures, and corrections.
+        threshold: X. policy: for failures, and corrections. kept: see `KEPT`.
     """
-    built = App(name, bucket="100ms")
-    streams = [built.source(f"s{i}", schema=SCHEMA) for i in range(sources)]
+    built = App(name, bucket="100ms", retain=KEPT[kept].app)
+    streams = [built.source(f"s{i}", schema=SCHEMA, retain=KEPT[kept].source) for i in range(sources)]
     totals = built.union(*streams).window("1s").group_by("customer").agg(n="count(*)", total="sum(amount)")
     built.query(QUERY, totals, threshold, policy, policy, replicas)
     return built

@@ -1,10 +1,11 @@
 """`borealis explain`: what an app will be at run time, and the effect of losing an input. Needs no broker; of one that
-answers, it tells how fast the app's streams grow."""
+answers, it tells how fast the app's streams grow, and what surviving a crash costs at the rates that it has."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
+import typer
 from rich.text import Text
 
 from borealis_py.cli.commands.check import AppFile
@@ -12,22 +13,39 @@ from borealis_py.cli.console import print_json, print_table, say
 from borealis_py.cli.context import Context, open_context
 from borealis_py.cli.foreign import check_clusters, print_topics, say_remarks, with_asked_inputs
 from borealis_py.cli.options import Bootstrap, Json
+from borealis_py.cli.recovery_table import given_rates, print_recovery, rates, recovery_json, recovery_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from borealis_py.app.explain import ExplainedNode, Explanation, LossEffect, QueryPlan
     from borealis_py.observe.growth import Growth
+    from borealis_py.observe.source_rows import SourceRows
     from borealis_py.protocol.settings import Delays, NodeDelays
     from borealis_py.query.spec import AppSpec
 
 
-def explain(file: AppFile, bootstrap: Bootstrap = None, json: Json = False) -> None:
+Rate = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--rate",
+        metavar="SOURCE=ROWS",
+        help="Rows a second of a source, instead of those that it has now; once for each source.",
+        show_default=False,
+    ),
+]
+
+
+def explain(file: AppFile, rate: Rate = None, bootstrap: Bootstrap = None, json: Json = False) -> None:
     """Show nodes, delay budgets, topics, and the effect on each result while a source or node is lost.
 
     Needs no broker. If one answers, also how much each stream grows a day, measured by the newest 200 records of each
     partition (more if these have one time): the bytes of keys, values and headers that came in the time between,
     before Kafka compresses and copies them.
+
+    With rates, of options or of an app that runs, also what it would cost to survive a crash, for each node and each
+    way: what it guarantees, how long the node's stream stands still and what its readers see of that, and what it adds
+    to one replica. Each node is tried here, on rows of its sources or made-up ones. Only "active" can be chosen today.
     """
     from borealis_py.app.explain import explain as explained
     from borealis_py.app.loader import load_spec
@@ -35,34 +53,43 @@ def explain(file: AppFile, bootstrap: Bootstrap = None, json: Json = False) -> N
     context = open_context(bootstrap)
     spec, timing = with_asked_inputs(load_spec(file), context.config), context.config.protocol_timing()
     check_clusters(spec, context.config)
+    given = given_rates(rate or [], spec)
     found = explained(spec, timing)
     say_remarks(spec, timing)
-    grows, why = _growth(context, spec)
+    grows, live, why = _measured(context, spec)
+    by = rates(given, live, found.spec)
+    costs = None if by is None else recovery_of(found, timing, by, grows)
     if json:
-        print_json({**as_json(found), "growth": None if grows is None else _growth_json(grows)})
+        growth = None if grows is None else _growth_json(grows)
+        recovery = None if by is None or costs is None else recovery_json(costs, by)
+        print_json({**as_json(found), "growth": growth, "recovery": recovery})
     else:
         _print(found)
         print_topics(spec)
         if grows is not None:
             _print_growth(grows)
+        if by is not None and costs is not None:
+            print_recovery(costs.ways, by, _bytes_shown)
     if why:
         say(f"how fast streams grow is not known: {why}", "yellow")
 
 
-def _growth(context: Context, spec: AppSpec) -> tuple[dict[str, Growth] | None, str]:
-    """The growth by topic; None: it could not be measured. Why, in words; nothing where no broker is to be expected."""
+def _measured(context: Context, spec: AppSpec) -> tuple[dict[str, Growth] | None, dict[str, SourceRows], str]:
+    """The growth by topic, and rows of sources; None: it could not be measured. Why, in words; nothing where no broker
+    is to be expected."""
     from borealis_py.kafka.client import listens
     from borealis_py.log.base import LogError
     from borealis_py.observe.growth import growth
+    from borealis_py.observe.source_rows import source_rows
 
     address = context.log.bootstrap
     if not listens(address):
         configured = "bootstrap" in context.config.model_fields_set
-        return None, f"no broker answers at {address}" if configured else ""
+        return None, {}, f"no broker answers at {address}" if configured else ""
     try:
-        return growth(context.log, spec), ""
+        return growth(context.log, spec), source_rows(context.log, spec), ""
     except LogError as exc:
-        return None, str(exc)
+        return None, {}, str(exc)
 
 
 def _growth_json(grows: Mapping[str, Growth]) -> dict[str, Any]:

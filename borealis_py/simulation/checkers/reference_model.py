@@ -29,12 +29,14 @@ class SourceTruth:
 
     `closings`: (first open bucket, offset of the record that made it so), ascending. By position in the publisher's
     input: `accepted`: (stime, value); `refused`: bucket of the dead letter, reason, raw, boundary before it.
+    `begins`: for each bucket with rows, the offset of the first record that has one of them.
     """
 
     closed: int = 0
     closings: list[tuple[int, int]] = field(default_factory=list)
     rows: dict[int, list[tuple[int, str, int, int]]] = field(default_factory=dict)
     letters: dict[int, list[TruthDeadLetter]] = field(default_factory=dict)
+    begins: dict[int, int] = field(default_factory=dict)
     accepted: dict[int, tuple[int, int]] = field(default_factory=dict)
     refused: dict[int, tuple[int, str, bytes, int]] = field(default_factory=dict)
 
@@ -92,6 +94,7 @@ def read_source(
                 continue
             truth.accepted[seq] = (stime, value)
             truth.rows.setdefault(stime // width_us, []).append((stime, "row", value, 0))
+            truth.begins.setdefault(stime // width_us, record.offset)
         if header.boundary is not None:
             boundary = max(boundary, header.boundary)
             truth.closings.append((boundary // width_us, record.offset))

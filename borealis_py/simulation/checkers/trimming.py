@@ -13,11 +13,13 @@ from borealis_py.log.base import Feed
 from borealis_py.log.description import Life
 from borealis_py.log.records import EnvelopeError, RangeHeader, StableHeader, unpack_stream
 from borealis_py.log.source_tail import TailEntry, entry_of
+from borealis_py.simulation.checkers.reference_model import read_source
 from borealis_py.simulation.checkers.violation import Violation
-from borealis_py.simulation.cluster.machines import ReplicaMachine
+from borealis_py.simulation.cluster.machines import ReplicaMachine, SourceMachine
 from borealis_py.simulation.cluster.storage import KEEP, File
 from borealis_py.simulation.cluster.toy_query import QUERY
 from borealis_py.simulation.cluster.world import SimulatedWorld
+from reconcile.audit import AuditResult
 
 OWN_TAIL = 32
 """Records of its own stream that a start reads."""
@@ -26,12 +28,30 @@ SOURCE_TAIL = 64
 MAY_LACK = ("retention", "trim")
 """Faults whose worlds delete what is still needed, or by a rule of their own."""
 
+MAY_HIDE = ("markers_lost", "bad_progress")
+"""Faults by which a part of a transaction may be hidden for a while, or a node's progress displaced by garbage: until
+all is well again an audit may find too much."""
+
 
 class TrimmingOracle:
     """Called before each deletion of a world."""
 
     def __init__(self, world: SimulatedWorld) -> None:
         self._world = world
+
+    def audited(self, result: AuditResult) -> None:
+        """Called after each audit. Raises Violation: it could not start where the last one ended, found a difference
+        where there can be none, or ends behind what is published."""
+        world = self._world
+        kinds = {fault.kind for fault in world.scenario.faults}
+        if result.error is not None and kinds.isdisjoint(MAY_LACK):
+            raise Violation("audit", result.error)
+        if result.error is None and not result.clean and kinds.isdisjoint(MAY_HIDE):
+            first = result.first or result.first_dead_letter
+            raise Violation("audit", f"from bucket {result.origin} to {result.upto}: {first}", result.origin)
+        if result.reached is not None and result.reached.bucket > world.progress(QUERY):
+            said = f"it ends at bucket {result.reached.bucket}, and only {world.progress(QUERY)} is published"
+            raise Violation("audit", said, result.reached.bucket)
 
     def before(self, feed: Feed, offset: int, node: str | None) -> None:
         """Raises Violation: a start, a publisher or a take-over may still need something below this offset."""
@@ -71,6 +91,9 @@ class TrimmingOracle:
                 if first < offset:
                     said = f"{source.name}: all below offset {offset} goes, and {machine.label} may need {first}"
                     raise Violation("trimming", said)
+        reads = offset if world.auditor is None else world.auditor.reads.get(source.name, 0)
+        if reads < offset:
+            raise Violation("trimming", f"{source.name}: all below offset {offset} goes, and an audit reads {reads}")
         partition, life = world.log.broker.partition(feed), Life(world.wiring.app_uid)
         found = (entry_of(record, life) for record in partition.read(offset, partition.stable_end))
         entries: list[TailEntry] = [entry for entry in found if entry is not None]
@@ -93,6 +116,17 @@ def _starts(world: SimulatedWorld, machine: ReplicaMachine) -> list[tuple[int, F
 def _first_read(world: SimulatedWorld, machine: ReplicaMachine) -> int:
     """The lowest bucket from which a start of this replica may read."""
     return min((bucket for bucket, _ in _starts(world, machine)), default=world.origin)
+
+
+def audits_go_on(world: SimulatedWorld) -> None:
+    """Raises Violation: in a world that is well, an audit cannot be done, or does not find all as it must be."""
+    if world.auditor is None:
+        return
+    result = world.auditor.once()
+    if result is None:
+        raise Violation("audit", "it cannot reach the log")
+    if result.differences or result.dead_letter_differences:
+        raise Violation("audit", f"all is well, and it finds {result.first or result.first_dead_letter}")
 
 
 def view_begins_at_what_is_kept(world: SimulatedWorld, asked: int, begins: int) -> None:
@@ -141,14 +175,31 @@ def bounded(world: SimulatedWorld, since_us: int) -> None:
         return
     bucket = wiring.buckets.of(since_us - retain.lag_us)
     stamp = wiring.buckets.timestamp_ms(bucket)
-    feeds = [
-        (feed, OWN_TAIL)
-        for plan in world.scenario.nodes
-        for k in range(plan.replicas)
-        for feed in topics.own_feeds(wiring.app, plan.name, k, plan.exchange)
-    ]
-    for feed, tail in (*feeds, *((source.feed, SOURCE_TAIL) for source in world.sources)):
+
+    def would_do(feed: Feed, tail: int, rows_from: int | None = None) -> None:
         partition = world.log.broker.partition(feed)
         at = min(partition.find(stamp), len(partition.records) - tail)
+        at = at if rows_from is None else min(at, rows_from)
         if partition.start < at:
             raise Violation("bounded", f"{feed.topic}[{feed.partition}] begins at {partition.start}, and {at} would do")
+
+    for plan in world.scenario.nodes:
+        for k in range(plan.replicas):
+            for feed in topics.own_feeds(wiring.app, plan.name, k, plan.exchange):
+                would_do(feed, OWN_TAIL)
+    for source in world.sources:
+        would_do(source.feed, SOURCE_TAIL, _first_needed(world, source, bucket))
+
+
+def _first_needed(world: SimulatedWorld, source: SourceMachine, bucket: int) -> int | None:
+    """The offset of the first record that the next audit reads, or that has a row of this bucket or a later one; None:
+    there is none.
+
+    A row may lie before its time, up to a minute, and is kept until that has come.
+    """
+    if world.auditor is not None:
+        return world.auditor.said.get(source.name, 0)
+    s = world.scenario
+    log, how = world.log.committed(source.feed), (world.origin, s.timing.ahead_max_us, world.wiring.app_uid)
+    truth = read_source(source.name, log, s.width_us, *how)
+    return min((offset for of, offset in truth.begins.items() if of >= bucket), default=None)

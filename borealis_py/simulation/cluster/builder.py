@@ -35,7 +35,7 @@ from borealis_py.simulation.cluster.roles import (
 from borealis_py.simulation.cluster.storage import Disk, FlakyEngine, SimRedos, Spark
 from borealis_py.simulation.cluster.toy_query import QUERY, ToyKernel
 from borealis_py.simulation.cluster.trimming import Deleted, TrimmingHost, trimming_of
-from borealis_py.simulation.log.client import MemoryLog
+from borealis_py.simulation.log.client import MemoryClient, MemoryLog
 from borealis_py.simulation.runner.scenario import Scenario, SimulatedNode
 from borealis_py.simulation.witness.recorder import HeardCheckpoints, HeardRedos, Recorder, Recording, RecordingLog
 from reconcile.replay_context import ReplayContext
@@ -194,6 +194,13 @@ class Builder:
         s, plan = self.scenario, self.plans[node]
         return ToyKernel(s.width_us, s.span, node, s.part_rows, fails, s.picks(plan), plan.parts)
 
+    def work(self, node: str, client: MemoryClient) -> ReplayContext:
+        """What replays of a node read, by this client."""
+        s, inputs = self.scenario, self.inputs(node)
+        feeds = tuple(self.spec(node, 0).feeds(i) for i in range(len(inputs)))
+        how = s.width_us, s.timing.ahead_max_us, self.app_uid
+        return ReplayContext(node, lambda: self._kernel(node), client, inputs, feeds, *how)
+
     def target(self, index: int) -> Target:
         """What a publisher of this source writes to."""
         s = self.scenario
@@ -237,10 +244,7 @@ class Builder:
         spec = replace(spec, log=RecordingLog(client, ear, aside))
         engine = self.engines[node][index]
         kernel = self._kernel(node, lambda: engine.fails(rng))
-        feeds = tuple(spec.feeds(i) for i in range(len(spec.inputs)))
-        worker = self.log.client(f"{self.prefix}spark.{node}.{index}")
-        how = s.width_us, s.timing.ahead_max_us, self.app_uid
-        work = ReplayContext(node, lambda: self._kernel(node), worker, spec.inputs, feeds, *how)
+        work = self.work(node, self.log.client(f"{self.prefix}spark.{node}.{index}"))
         redos = HeardRedos(work.open(), client, self.sparks[node][index], rng, ear, s.spark)
         redos.rows_us = s.rows_us
         store = HeardCheckpoints(self.disks[node], index, kernel, self.scheduler, rng, writing, ear)

@@ -15,6 +15,7 @@ from borealis_py.node.trimmer import Trims
 from borealis_py.protocol.trimming import Graph, NodeReads, Retain, Trimming
 from borealis_py.simulation.cluster.clock import Scheduler
 from borealis_py.simulation.cluster.roles import ReplicaProcess
+from borealis_py.simulation.cluster.toy_query import QUERY
 from borealis_py.simulation.log.client import MemoryClient
 from borealis_py.simulation.runner.scenario import Scenario
 
@@ -40,7 +41,11 @@ def trimming_of(scenario: Scenario) -> Trimming | None:
         for plan in scenario.nodes
     }
     kept = dict.fromkeys([*scenario.source_names, *names], Retain(retain.lag_us))
-    return Trimming(Graph(nodes), kept, retain.every_us)
+    audits: dict[str, tuple[str, ...]] = {}
+    if retain.audited:
+        kept |= dict.fromkeys(scenario.source_names, Retain(0, audited=True))
+        audits = dict.fromkeys(scenario.source_names, (QUERY,))
+    return Trimming(Graph(nodes), kept, retain.every_us, audits=audits)
 
 
 @dataclass

@@ -16,6 +16,7 @@ from borealis_py.log import topics
 from borealis_py.log.base import Feed, LogError, NewRecord
 from borealis_py.protocol.publishing import Phase
 from borealis_py.simulation.checkers.client_model import ClientPicture
+from borealis_py.simulation.cluster.audits import Auditor
 from borealis_py.simulation.cluster.builder import APP, Builder
 from borealis_py.simulation.cluster.clock import Scheduler
 from borealis_py.simulation.cluster.machines import ReplicaMachine, SourceMachine
@@ -110,6 +111,8 @@ class SimulatedWorld:
         self.latecomer: ClientPicture | None = None
         self.asked = self.worst_us = 0
         self.neighbour = self._neighbour()
+        self.auditor = Auditor(self.wiring) if scenario.retain is not None and scenario.retain.audited else None
+        """Audits its query; None: nobody does."""
 
     def _neighbour(self) -> Neighbour | None:
         """Present from the first life on."""

@@ -35,6 +35,8 @@ TRIMMED_SHARE = 0.9
 STANDBY_SHARE = 0.4
 """Share of worlds in which nodes are drawn that have standbys."""
 WAYS = tuple(way for way in RecoveryWay if way is not RecoveryWay.AMNESIA)
+AUDITED_SHARE = 0.3
+"""Share of the trimmed worlds of one node whose sources are kept until they are audited."""
 LATER_DICE = {"twins": "later"}
 PARTED_SHARE = 0.1
 """Share of worlds with partitioned sources and nodes."""
@@ -105,7 +107,7 @@ def draw(seed: int, kinds: Sequence[str] = (), seconds: float | None = None, nod
     timing = small(scenario.timing) if any(f.kind in SIZES for f in faults) else scenario.timing
     whole = _publishers(replace(scenario, faults=faults, part_rows=part_rows, timing=timing))
     if random.Random(f"trimmed {seed}").random() < TRIMMED_SHARE:
-        whole = replace(whole, retain=_retention(seed))
+        whole = replace(whole, retain=_retention(seed, plans))
     if kinds:
         return whole
     beside, rng = random.Random(f"neighbour {seed}"), random.Random(f"partitions {seed}")
@@ -130,10 +132,11 @@ def _recovering(scenario: Scenario) -> Scenario:
     return replace(scenario, nodes=nodes)
 
 
-def _retention(seed: int) -> Retention:
+def _retention(seed: int, plans: Sequence[SimulatedNode]) -> Retention:
     """How the world is trimmed. Drawn separately, so that the rest of the world stays the same."""
     rng = random.Random(f"retention {seed}")
-    return Retention(rng.choice((0, 0, 500_000, 3 * SECOND)), rng.choice((SECOND, 3 * SECOND)))
+    kept = Retention(rng.choice((0, 0, 500_000, 3 * SECOND)), rng.choice((SECOND, 3 * SECOND)))
+    return replace(kept, audited=len(plans) == 1 and random.Random(f"audited {seed}").random() < AUDITED_SHARE)
 
 
 def small(timing: Timing) -> Timing:

@@ -56,10 +56,12 @@ class Fault:
 @dataclass(frozen=True, slots=True)
 class Retention:
     """How a world is trimmed (R16): what is kept of each source and stream beyond what is needed, in microseconds of
-    stime (`lag_us`), and how often replicas trim (`every_us`)."""
+    stime (`lag_us`), and how often replicas trim (`every_us`). `audited`: of sources instead what audits have not
+    verified; only in worlds of one node."""
 
     lag_us: int
     every_us: int
+    audited: bool = False
 
 
 def names_of(name: str, parts: int) -> list[str]:
@@ -293,6 +295,7 @@ class Scenario:
             + (f", beside an app {self.neighbour!r}" if self.neighbour else "")
             + ("" if self.spark else ", without Spark")
             + ("" if self.retain is None else f", trimmed but for {self.retain.lag_us / 1e6:g} s")
+            + (", sources as audited" if self.retain is not None and self.retain.audited else "")
             + (f"; of the input {self.bad:.0%} is bad" if self.bad else "")
             + (f"; rows up to {self.lateness_us / 1e3:g} ms late" if self.lateness_us is not None else "")
             + (f"; by their data: {', '.join(f's{i}' for i in sorted(self.by_data))}" if self.by_data else "")

@@ -13,6 +13,7 @@ from borealis_py.simulation.checkers.observer import Observer
 from borealis_py.simulation.checkers.runners import RunnersOracle
 from borealis_py.simulation.checkers.trimming import (
     TrimmingOracle,
+    audits_go_on,
     bounded,
     nothing_lacked,
     view_begins_at_what_is_kept,
@@ -49,7 +50,10 @@ class Simulation:
         self.failpoints = Failpoints(self.world)
         self.observer = Observer(self.world, self.failpoints.come)
         self.healed_us: int | None = None
-        self.world.wiring.deleted.before = TrimmingOracle(self.world).before
+        trimming = TrimmingOracle(self.world)
+        self.world.wiring.deleted.before = trimming.before
+        if self.world.auditor is not None:
+            self.world.auditor.after = trimming.audited
         hooks = self.world.hooks
         hooks.view_begins = partial(view_begins_at_what_is_kept, self.world)
         hooks.look, hooks.turned = self.observer.look, self.observer.after_turn
@@ -67,6 +71,8 @@ class Simulation:
             machine.start_process()
         if self.world.neighbour is not None and self.world.past is None:
             self.world.neighbour.start_machines()
+        if self.world.auditor is not None:
+            self.world.auditor.start()
         if self._scenario.latecomer:
             self._scheduler.at(self.world.start_us + self._scenario.heal_us // 2, self.world.start_latecomer)
         for fault in self._scenario.faults:
@@ -87,6 +93,7 @@ class Simulation:
             self._stay()
             if self._scenario.ends:
                 self._end()
+            audits_go_on(self.world)
         nothing_lacked(self.world)
         judge(self.world, self.observer)
         if self.world.neighbour is not None and not self._scenario.reset:

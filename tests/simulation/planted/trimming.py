@@ -14,6 +14,8 @@ from borealis_py.node.trimmer import Trimmer, Trims
 from borealis_py.protocol.trimming import Graph, KeptCheckpoint, Needs, TrimLimit
 from borealis_py.protocol.trimming import limit as limit_module
 from borealis_py.simulation.runner.scenario import SECOND, Retention, Scenario
+from reconcile import audit
+from reconcile.replay import Replay
 from sunion.units import MonotonicUs, Offset
 from tests.simulation.planted.bug import Bug
 
@@ -89,9 +91,27 @@ def _nobody_gives_way() -> Any:
     return mock.patch.object(Replica, "_give_way", return_value=None)
 
 
+def _audits_hold_too_little() -> Any:
+    kept = limit_module._audited
+    return mock.patch.object(limit_module, "_audited", lambda *args: Offset(kept(*args) + 1))
+
+
+def _more_counts_as_published_than_is() -> Any:
+    kept = audit._reached
+    return mock.patch.object(audit, "_reached", lambda *args: kept(*args) + 3)
+
+
+def _audits_begin_behind_what_they_need() -> Any:
+    return mock.patch.object(Replay, "marks", property(lambda self: self._union.marks(self.frontier + 1)))
+
+
 def _trimmed(scenario: Scenario) -> Scenario:
     """Nothing is kept but what is needed, and replicas say often what that is."""
     return replace(scenario, retain=Retention(0, SECOND), timing=replace(scenario.timing, checkpoint_us=SECOND // 2))
+
+
+def _audited(scenario: Scenario) -> Scenario:
+    return replace(_trimmed(scenario), retain=Retention(0, SECOND, audited=True), heal_us=20 * SECOND)
 
 
 def _late_view(scenario: Scenario) -> Scenario:
@@ -99,6 +119,7 @@ def _late_view(scenario: Scenario) -> Scenario:
 
 
 TRIMMING = ("trimming",)
+AUDIT = ("audit",)
 BUGS = (
     Bug("R16 the oldest checkpoint that is kept counts", "safety", _newest_checkpoint, (), TRIMMING, change=_trimmed),
     Bug("R16 what is needed first stays", "safety", _a_bucket_too_high, (), TRIMMING, change=_trimmed),
@@ -130,6 +151,16 @@ BUGS = (
         ("sleeper",),
         ("retention", "convergence"),
         change=_trimmed,
+    ),
+    Bug("R16 what an audit reads first stays", "safety", _audits_hold_too_little, (), TRIMMING, change=_audited),
+    Bug("R16 audits verify what is published", "safety", _more_counts_as_published_than_is, (), AUDIT, change=_audited),
+    Bug(
+        "R16 an audit begins at all that it needs",
+        "safety",
+        _audits_begin_behind_what_they_need,
+        (),
+        AUDIT,
+        change=_audited,
     ),
     Bug(
         "R16 a late view begins at what is kept",

@@ -1,0 +1,1 @@
+"""What surviving a crash costs an app's nodes, predicted before it runs: rates, a trial of each node, `recovery`."""

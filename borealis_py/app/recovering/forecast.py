@@ -1,0 +1,138 @@
+"""What each way of recovery would cost each node of an app, and what its readers would see of a crash.
+
+Waits of the protocol come from the timing; what the processors do comes from a trial; the rest are the assumptions
+below.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from borealis_py.app.explain import Explanation
+from borealis_py.app.recovering.trial import TriedNode
+from borealis_py.engine.classes import OperatorClass
+from borealis_py.log.acks import ack_record
+from borealis_py.protocol.settings import Timing, budget
+from borealis_py.protocol.trimming import Need, ReplicaName
+from borealis_py.query.recovery import RecoveryWay
+from borealis_py.recovery.predict import NodeLoad, Prediction, predict
+from borealis_py.recovery.ways import IN_FORCE, refusal
+from sunion.units import Bucket, Offset
+
+SYNC_S = 0.5
+"""How often a passive standby would get what changed, and an upstream backup the position to begin at."""
+HEARD_AGAIN = 4
+"""A standby would run once it has read back three of its own heartbeats without one of who ran, whose last may have
+come just before."""
+START_S, WAY_S = 0.1, 0.02
+"""From knowing that it is to run until a standby reads: a broker may hold its fetch so long. A record's way to it."""
+SWITCH_S = 0.05
+"""Readers of several replicas go over to another one: p99 of `borealis bench failover`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Forecast:
+    """One way for one node.
+
+    Attributes:
+        way: it. in_force: it is the way of the node now.
+        refused: why it cannot be had, with the guarantee "precise"; empty: it can.
+        predicted: what it would cost. None: not known, as `unknown` says in words.
+        wait_s: how long the node's readers wait for it before they go on without it.
+        others: whether all of them have other inputs to go on with.
+    """
+
+    way: RecoveryWay
+    in_force: bool
+    refused: str
+    predicted: Prediction | None
+    wait_s: float
+    others: bool
+    unknown: str = ""
+
+    @property
+    def beyond_s(self) -> float:
+        """For how long readers see that it stands still; 0: X hides it."""
+        return 0.0 if self.predicted is None else self.predicted.tentative_s(self.wait_s)
+
+    @property
+    def seen(self) -> str:
+        """What they see: "nothing" of it, "tentative" results, or "silence"."""
+        return "nothing" if not self.beyond_s else "tentative" if self.others else "silence"
+
+
+def forecasts(
+    of: Explanation,
+    timing: Timing,
+    tried: Mapping[str, TriedNode | str],
+    written: Mapping[str, float],
+) -> dict[str, list[Forecast]]:
+    """All ways for each node, by its name as it runs.
+
+    Args:
+        tried: what `try_nodes` found. written: bytes a second that a replica writes of its stream, where measured.
+    """
+    found: dict[str, list[Forecast]] = {}
+    for node in of.nodes:
+        name, operators = node.report.name, OperatorClass(node.report.operator_class)
+        trial = tried[name]
+        load = None if isinstance(trial, str) else _load(of, name, trial, timing, written.get(name))
+        readers = [other.report.name for other in of.nodes if name in other.report.inputs]
+        wait_s, others = _wait_s(of, name, timing), _others(of, name)
+        found[name] = [
+            Forecast(
+                way,
+                way in IN_FORCE and node.replicas > 1,
+                refusal(way, operators, readers),
+                None if load is None else predict(way, load, operators),
+                wait_s,
+                others,
+                trial if isinstance(trial, str) else "",
+            )
+            for way in RecoveryWay
+        ]
+    return found
+
+
+def _load(of: Explanation, name: str, trial: TriedNode, timing: Timing, written: float | None) -> NodeLoad:
+    return NodeLoad(
+        rows_per_s=trial.rows_per_s,
+        row_us=trial.row_us,
+        window_s=trial.window_s or 0.0,  # where it has no bound, upstream backup is refused, and only keys count
+        state_bytes=trial.state_bytes,
+        keys=trial.keys,
+        result_bytes_per_s=trial.result_bytes_per_s if written is None else written,
+        sync_s=SYNC_S,
+        position_bytes=_position_bytes(of, name),
+        detect_s=HEARD_AGAIN * timing.heartbeat_us / 1e6,
+        start_s=START_S,
+        delay_s=WAY_S,
+        switch_s=SWITCH_S,
+        bytes_per_core_s=trial.state_bytes_per_s or 1.0,  # nothing is written of an empty state
+    )
+
+
+def _position_bytes(of: Explanation, name: str) -> int:
+    """The size of an acknowledgement."""
+    offsets = {i: Offset(10**9) for i in of.spec.node(name).inputs if i in of.spec.sources}
+    need = Need(inc=1, uid="0" * 16, number=1000, bucket=Bucket(10**10), offsets=offsets, published=Bucket(10**10))
+    record = ack_record(of.spec.name, "0" * 16, ReplicaName(name, 0), need)
+    return len(record.value or b"") + len(record.key or b"")
+
+
+def _wait_s(of: Explanation, name: str, timing: Timing) -> float:
+    """The shortest wait of those that read a node: other nodes, and of a query its live subscribers (R5)."""
+    waits_us = [node.report.delays.wait_us for node in of.nodes if name in node.report.inputs]
+    waits_us += [
+        budget(timing, plan.declared.threshold_us, 0, of.spec.position(name))
+        for plan in of.queries
+        if plan.name == name
+    ]
+    return min(waits_us) / 1e6
+
+
+def _others(of: Explanation, name: str) -> bool:
+    """Whether whoever reads a node has other inputs; who subscribes to a query has none."""
+    readers = [node.report.inputs for node in of.nodes if name in node.report.inputs]
+    return name not in of.spec.queries and all(len(inputs) > 1 for inputs in readers)
