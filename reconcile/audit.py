@@ -20,7 +20,7 @@ from borealis_py.log.corrected import read_progress
 from borealis_py.log.description import Life
 from borealis_py.protocol.redo import SourceRange
 from borealis_py.protocol.settings import ROW_MAX_BYTES
-from borealis_py.query.code import CodeStore
+from borealis_py.query.functions import CodeStore
 from borealis_py.query.names import base_name
 from borealis_py.query.partitions import flattened, parts_of, physical
 from borealis_py.query.spec import AppSpec

@@ -21,7 +21,7 @@ from borealis_py.log.description import Life
 from borealis_py.log.kernel import Kernel, codecs_of
 from borealis_py.log.stream import unpacker
 from borealis_py.protocol.settings import ROW_MAX_BYTES
-from borealis_py.query.code import CodeStore
+from borealis_py.query.functions import CodeStore
 from borealis_py.query.spec import AppSpec
 from sunion.bucket import Buckets
 from sunion.input_buffers import Unpack

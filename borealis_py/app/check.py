@@ -7,14 +7,17 @@ from pathlib import Path
 
 from borealis_py.app.errors import LaunchError
 from borealis_py.app.foreign import check_foreign
+from borealis_py.config.probe import check_directory, check_writable
 from borealis_py.engine import compile_query
 from borealis_py.engine.fingerprint import fingerprint, ingredients
+from borealis_py.engine.kernel import DuckKernel
 from borealis_py.node.checkpoint_storage import LocationError
 from borealis_py.node.dynamic_settings import as_enforced, declared
-from borealis_py.node.probe import check_directory, check_writable
 from borealis_py.protocol.settings import NodeDelays, SettingsError, Timing, check_threshold
 from borealis_py.query.partitions import parts_of, physical
+from borealis_py.query.recovery import ACTIVE, RecoveryPlan, RecoveryWay, check_plan
 from borealis_py.query.spec import AppSpec
+from borealis_py.recovery.ways import check_way
 from borealis_py.types.arrow import spelled
 
 PROBE = "borealis" * 512
@@ -28,7 +31,7 @@ class NodeReport:
     `inputs`: names of the sources and nodes that it reads. `columns`: name and type of each result column.
     `operator_class`: name of its most general operator's class (`engine.classes`). `position`: its place in its longest
     chain, from 1. `serves`: the queries that read it. `delays`: D and the policies that they leave it. `fingerprints`:
-    of each of its partitions. `made_of`: what all of them are made of, by name.
+    of each of its partitions. `made_of`: what all of them are made of, by name. `recovery`: how it survives a crash.
     """
 
     name: str
@@ -40,13 +43,15 @@ class NodeReport:
     delays: NodeDelays
     fingerprints: tuple[str, ...]
     made_of: tuple[tuple[str, str], ...] = ()
+    recovery: RecoveryPlan = ACTIVE
 
 
 def check(spec: AppSpec, timing: Timing) -> list[NodeReport]:
     """Load every node as a replica would, each after those it reads.
 
     Raises:
-        QueryError: an invalid expression or type, or a foreign topic that the queries cannot use.
+        QueryError: an invalid expression or type, a foreign topic that the queries cannot use, or a way of recovery
+            that promises less than is asked.
         SettingsError: a threshold below what the timing allows; names the query and the smallest valid one.
     """
     timing.validate()
@@ -62,6 +67,7 @@ def _check(spec: AppSpec, runs: AppSpec, name: str, timing: Timing) -> NodeRepor
     try:
         columns = tuple((field.name, spelled(field.type)) for field in kernel.output_schema)
         operator_class = str(kernel.operator_class)
+        _check_way(spec, name, spec.node(name).recovery, kernel)
     finally:
         kernel.close()
     serves, parts = spec.serves(name), parts_of(spec, name)
@@ -77,7 +83,30 @@ def _check(spec: AppSpec, runs: AppSpec, name: str, timing: Timing) -> NodeRepor
         delays=as_enforced(serves, {s.query: declared(spec.query(s.query)) for s in serves}, timing),
         fingerprints=tuple(fingerprint(runs.query_hash(part)) for part in parts),
         made_of=tuple(ingredients().items()),
+        recovery=spec.node(name).recovery,
     )
+
+
+def check_recovery(spec: AppSpec, name: str, plan: RecoveryPlan) -> None:
+    """Check that a node or query can recover in this way, for a change while it runs.
+
+    Raises:
+        QueryError: nobody would take over, the way promises less than the app's file asks, or an unknown name.
+    """
+    node = spec.node(name)
+    check_plan(plan, node.replicas, spec.bucket_us, spec.label(name))
+    if plan.way is not RecoveryWay.UPSTREAM_BACKUP:
+        return  # what the others promise does not depend on what the node computes, and its files may not be here
+    kernel = compile_query(spec, name)
+    try:
+        _check_way(spec, name, plan, kernel)
+    finally:
+        kernel.close()
+
+
+def _check_way(spec: AppSpec, name: str, plan: RecoveryPlan, kernel: DuckKernel) -> None:
+    least = spec.node(name).guarantee
+    check_way(plan.way, least, kernel.operator_class, kernel.unbounded, spec.label(name))
 
 
 def check_places(app: str, uri: str, directory: Path | None = None) -> None:

@@ -28,7 +28,15 @@ from borealis_py.log import topics
 from borealis_py.log.base import Log
 from borealis_py.log.description import APP_KEY, OtherVersion
 from borealis_py.log.ingress_status import IngressRole
-from borealis_py.log.messages import Description, ExpectedSilence, Policy, RetainSetting, Status, Threshold
+from borealis_py.log.messages import (
+    Description,
+    ExpectedSilence,
+    Policy,
+    RecoverySetting,
+    RetainSetting,
+    Status,
+    Threshold,
+)
 from borealis_py.node.checkpoint_storage import LocationError, forget
 from borealis_py.node.checkpoint_topic import KAFKA
 from borealis_py.node.code_storage import StoredCode
@@ -382,4 +390,7 @@ def _changed_settings(before: AppState | None, spec: AppSpec) -> dict[str, msgsp
     for name in streams:
         if before is not None and before.spec.keeps(name) != spec.keeps(name):
             values[f"retain/{name}"] = RetainSetting.of(spec.keeps(name))
+    if before is not None:
+        plans = before.changed_recovery(physical(spec))
+        values |= {f"recovery/{name}": RecoverySetting.of(before.app_uid, plan) for name, plan in plans.items()}
     return values

@@ -7,7 +7,17 @@ from dataclasses import dataclass
 from borealis_py.app import origin
 from borealis_py.app.state import GONE_S
 from borealis_py.log.messages import InputStatus, Status
+from borealis_py.query.recovery import RecoveryWay
 from sunion.bucket import Buckets
+
+STANDBY = "STANDBY"
+"""State of a replica that would take over: it is ready."""
+_READING = (RecoveryWay.ACTIVE.value, RecoveryWay.ACTIVE_STANDBY.value, "")
+
+
+def idles(status: Status) -> bool:
+    """Whether a replica stands by and reads no input, so that its frontiers and inputs say nothing."""
+    return status.state == STANDBY and status.recovery not in _READING
 
 
 @dataclass(frozen=True)
@@ -35,7 +45,7 @@ class ReplicaHealth:
 
     @property
     def ready(self) -> bool:
-        """Whether it runs and is past RECOVERING."""
+        """Whether it runs and is past RECOVERING; a standby is."""
         return not self.gone and self.status.state != "RECOVERING"
 
     @property

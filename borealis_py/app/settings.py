@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 
 import msgspec
 
-from borealis_py.app.check import check_query_threshold
+from borealis_py.app.check import check_query_threshold, check_recovery
 from borealis_py.app.foreign import check_waits
 from borealis_py.app.state import (
     GONE_S,
@@ -29,12 +29,15 @@ from borealis_py.app.state import (
 )
 from borealis_py.log.acks import forget_record
 from borealis_py.log.base import Log, LogError
-from borealis_py.log.messages import Policy, RetainSetting, Status, Threshold
+from borealis_py.log.messages import Policy, RecoverySetting, RetainSetting, Status, Threshold
 from borealis_py.node.dynamic_settings import as_configured, declared
 from borealis_py.protocol.settings import DelayPolicy, Delays, SettingsError
 from borealis_py.protocol.trimming import ReplicaName
 from borealis_py.query import format_duration
 from borealis_py.query.errors import did_you_mean
+from borealis_py.query.names import base_name
+from borealis_py.query.partitions import parts_of
+from borealis_py.query.recovery import RecoveryPlan
 from borealis_py.query.retention import AUDITED, Keep, format_retain
 
 LOOK_S = 0.1
@@ -318,6 +321,33 @@ def set_retain(log: Log, state: AppState, name: str, kept: Keep) -> None:
             'readers wait that long. Choose a longer one, or "needed"'
         )
     put_settings(log, state.name, {f"retain/{name}": RetainSetting.of(kept)})
+
+
+def set_recovery(log: Log, state: AppState, name: str, plan: RecoveryPlan) -> None:
+    """Write how a node or query recovers, or one of its partitions; replicas obey as they read it.
+
+    Args:
+        name: as written, for all partitions that it has, or as it runs ("clean.0"), for one.
+
+    Raises:
+        NoSuchApp: the app has no such node. QueryError: nobody would take over, or the way promises less than the
+            app's file asks (`app.check.check_recovery`).
+        LogError: it could not be written.
+    """
+    nodes = recovering_nodes(state, name)
+    check_recovery(state.spec, base_name(name), plan)
+    put_settings(log, state.name, {f"recovery/{node}": RecoverySetting.of(state.app_uid, plan) for node in nodes})
+
+
+def recovering_nodes(state: AppState, name: str) -> list[str]:
+    """The nodes as they run that this name means: all partitions of a node or query, or one. Raises NoSuchApp."""
+    if name in state.spec.all_nodes:
+        return parts_of(state.spec, name)
+    if name in state.runs.all_nodes:
+        return [name]
+    known = list(dict.fromkeys((*state.spec.all_nodes, *state.runs.all_nodes)))
+    hint = did_you_mean(name, known) or ";"
+    raise NoSuchApp(f"app {state.name!r} has no node or query {name!r}{hint} it has {', '.join(known)}")
 
 
 def give_up_replica(log: Log, state: AppState, replica: str) -> None:

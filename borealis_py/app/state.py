@@ -21,6 +21,7 @@ from borealis_py.log.messages import (
     Description,
     DisagreementSetting,
     Policy,
+    RecoverySetting,
     RetainSetting,
     SourceFailure,
     Status,
@@ -33,6 +34,7 @@ from borealis_py.query.errors import QueryError, did_you_mean
 from borealis_py.query.ingress_spec import INGRESSES
 from borealis_py.query.names import base_name
 from borealis_py.query.partitions import physical
+from borealis_py.query.recovery import ACTIVE, RecoveryPlan
 from borealis_py.query.retention import Keep
 from borealis_py.query.spec import AppSpec
 
@@ -56,6 +58,7 @@ class AppState:
     `failed_until`: by source, the wall time in microseconds until which replicas do not read it (`borealis fail
     source`). `diverged`: by query or node, why nothing of it is published (R15). `set_of_sources`: of sources that
     ingresses write, and of which something was set. `retained`: by source, node or query, what was set to be kept.
+    `recovering`: by node as it runs, how it was set to recover.
     """
 
     name: str
@@ -67,6 +70,7 @@ class AppState:
     diverged: Mapping[str, str] = field(default_factory=dict)
     set_of_sources: Mapping[str, SourceSettings] = field(default_factory=dict)
     retained: Mapping[str, Keep] = field(default_factory=dict)
+    recovering: Mapping[str, RecoveryPlan] = field(default_factory=dict)
 
     @cached_property
     def runs(self) -> AppSpec:
@@ -119,6 +123,18 @@ class AppState:
     def keeps(self, name: str) -> Keep:
         """How much of a source's or node's stream is kept: the setting, else what the app's file says."""
         return self.retained[name] if name in self.retained else self.spec.keeps(name)
+
+    def recovery(self, node: str) -> RecoveryPlan:
+        """How a node as it runs recovers: the setting, else what the app's file says. Raises QueryError."""
+        return self.recovering[node] if node in self.recovering else self.runs.node(node).recovery
+
+    def changed_recovery(self, runs: AppSpec) -> dict[str, RecoveryPlan]:
+        """How nodes recover by another file, `runs` as it runs, where this one says something else. Of a node that is
+        new a setting may be there, of when it was there before."""
+        declared = dict(self.recovering)
+        declared |= {name: node.recovery for name, node in self.runs.all_nodes.items()}
+        found = {name: node.recovery for name, node in runs.all_nodes.items()}
+        return {name: plan for name, plan in found.items() if plan != declared.get(name, ACTIVE)}
 
     def schema(self, source: str) -> dict[str, str]:
         """The columns of a source, or of one of its partitions. Raises NoSuchApp with the closest names."""
@@ -231,6 +247,11 @@ def read_settings(log: Log, name: str) -> AppState | None:
             != SourceSettings(one.expect_us)
         },
         {stream: setting.kept for stream, setting in _of_kind(values, "retain", RetainSetting)},
+        {
+            node: setting.plan
+            for node, setting in _of_kind(values, "recovery", RecoverySetting)
+            if setting.app_uid == description.app_uid
+        },
     )
 
 

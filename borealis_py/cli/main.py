@@ -39,6 +39,7 @@ from borealis_py.cli.commands import (
 )
 from borealis_py.cli.console import fail as show_error
 from borealis_py.cli.errors import hint_of, is_expected
+from borealis_py.cli.recovering import recovery
 from borealis_py.cli.resuming import resume
 from borealis_py.cli.retaining import retain
 from borealis_py.cli.source_settings import app as source_settings
@@ -90,6 +91,7 @@ app.command(
 )(threshold.threshold)  # -1s is a value
 app.command("policy", short_help="Change a query's policies while it runs.")(policy.policy)
 app.command("retain", short_help="Show or change how much of a stream is kept.")(retain)
+app.command("recovery", short_help="Show or change how a node survives a crash.")(recovery)
 app.command("resume", short_help="Publish a query again whose replicas differed.")(resume)
 app.add_typer(source_settings, name="source")
 app.add_typer(fail.app, name="fail")

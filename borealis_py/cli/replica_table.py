@@ -46,10 +46,13 @@ EXPENDABLE = (
         "publishes",
         "rejected>",
     ),
-    *("tuples in>", "inc>", "X>", "grant", "live lag>", "stable>", "tentative>", "to correct>"),
+    *("tuples in>", "recovery", "inc>", "X>", "grant", "live lag>", "stable>", "tentative>", "to correct>"),
 )
 """Columns that a narrow terminal leaves out, the first ones first."""
-STYLES = {"STABLE": "green", "UPSTREAM_FAILURE": "yellow", "STABILIZATION": "cyan", "RECOVERING": "magenta"}
+STYLES = {
+    "STABLE": "green", "UPSTREAM_FAILURE": "yellow", "STABILIZATION": "cyan", "RECOVERING": "magenta",
+    "STANDBY": "blue",
+}  # fmt: skip
 
 
 def replica_table(
@@ -84,6 +87,11 @@ def replica_table(
         for (query, k), cells in zip(keys(state, statuses), rows, strict=True):
             fate = fates.get(process_of(fates, query, k))
             cells.insert(-1, "" if fate is None else str(fate.restarts))
+    ways = [status.recovery if (status := statuses.get(key)) is not None else "" for key in keys(state, statuses)]
+    if {*ways} - {"", "active"}:
+        columns.insert(3, "recovery")
+        for way, cells in zip(ways, rows, strict=True):
+            cells.insert(3, "" if way == "active" else way)
     if state.spec.nodes:
         columns.insert(1, "of query")
         for cells in rows:
@@ -210,11 +218,13 @@ def _set(state: AppState, query: str) -> str:
 
 def row(seen: ReplicaHealth, now_us: int, rates: Sequence[float] = ()) -> list[str | Text]:
     """One replica's cells. `rates`: tuples per second of each of its inputs; empty: not known."""
+    from borealis_py.app.replica_health import idles
     from borealis_py.query import format_duration
 
     s = seen.status
     shown = Text(f"gone, was {s.state}", "red") if seen.gone else Text(s.state, STYLES.get(s.state, ""))
     grant = "granted" if s.granted else f"waits for {s.head}" if s.asking else ""
+    idle = idles(s)
     checkpoint = duration((now_us - s.checkpoint_wall_us) / 1e6) if s.checkpoint_wall_us else "none"
     return [
         s.node,
@@ -222,9 +232,9 @@ def row(seen: ReplicaHealth, now_us: int, rates: Sequence[float] = ()) -> list[s
         shown,
         str(s.inc),
         clock(seen.stable_until, seen.stable_lag_s),
-        duration(seen.stable_lag_s),
+        "" if idle else duration(seen.stable_lag_s),
         clock(seen.live_until, seen.live_lag_s) if s.f_l != s.f_s else "",
-        duration(seen.live_lag_s) if s.f_l != s.f_s else "",
+        duration(seen.live_lag_s) if s.f_l != s.f_s and not idle else "",
         str(seen.uncorrected_buckets or ""),
         format_duration(s.threshold_us),
         grant,
@@ -236,7 +246,9 @@ def row(seen: ReplicaHealth, now_us: int, rates: Sequence[float] = ()) -> list[s
         f"{s.tuples_in}",
         f"{s.rejected}",
         f"{s.rss_kb / 1000:.0f} MB",
-        Text(" ").join(
+        Text("not read", "dim")
+        if idle
+        else Text(" ").join(
             _input(i, seen.behind_s(i), rate) for i, rate in zip(s.inputs, _shown(seen, rates), strict=True)
         ),
     ]

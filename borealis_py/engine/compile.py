@@ -46,8 +46,8 @@ from borealis_py.engine.operators import (
 from borealis_py.engine.rows import segment_schema
 from borealis_py.engine.statements import Relation, Sql, StatementCompiler, q
 from borealis_py.engine.windows import WindowCompiler
-from borealis_py.query.code import CodeStore
 from borealis_py.query.errors import QueryError
+from borealis_py.query.functions import CodeStore
 from borealis_py.query.names import STIME, base_name
 from borealis_py.query.plan import (
     ApplyOp,

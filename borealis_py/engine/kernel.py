@@ -24,8 +24,8 @@ from borealis_py.engine.operators import NodeOutputs, Partial, Slice, WindowedOp
 from borealis_py.engine.partitioner import split_by_partition
 from borealis_py.engine.rows import ArrowRows, buckets_of, by_bucket, joined
 from borealis_py.protocol.settings import ROW_MAX_BYTES
-from borealis_py.query.code import CodeStore
 from borealis_py.query.errors import QueryError, did_you_mean
+from borealis_py.query.functions import CodeStore
 from borealis_py.query.spec import AppSpec
 from sunion.errors import EngineOutOfMemory
 from sunion.model import Output
@@ -78,6 +78,11 @@ class DuckKernel(ArrowRows, ArrowRowCodec):
     def operator_class(self) -> OperatorClass:
         """The most general class of its operators."""
         return most_general(operator.operator_class for operator in self._operators)
+
+    @property
+    def unbounded(self) -> tuple[str, ...]:
+        """Those of its operators, as its user wrote them, of which a result may depend on any earlier bucket."""
+        return tuple(op.unbounded for op in self._operators if isinstance(op, KeepingOperator) and op.unbounded)
 
     @property
     def applied(self) -> list[ApplyOperator | WindowApplyOperator]:

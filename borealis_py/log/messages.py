@@ -11,6 +11,7 @@ import msgspec
 
 from borealis_py.protocol.incarnation import Disagreement, Heartbeat
 from borealis_py.protocol.settings import Timing
+from borealis_py.query.recovery import SYNC_US, RecoveryPlan, RecoveryWay, available
 from borealis_py.query.retention import AUDITED, Keep
 from sunion.digests import DIGEST_CHARS, TOLD_MAX
 
@@ -79,6 +80,27 @@ class RetainSetting(msgspec.Struct, frozen=True):
     @property
     def kept(self) -> Keep:
         return AUDITED if self.audited else self.lag_us
+
+
+class RecoverySetting(msgspec.Struct, frozen=True):
+    """Settings key `recovery/<node as it runs>`: in the app's life `app_uid`, the node recovers in this way (`way`: a
+    word of `recovery=`); the state of a passive standby is at most `sync_us` old (microseconds)."""
+
+    app_uid: str
+    way: RecoveryWay
+    sync_us: Annotated[int, msgspec.Meta(gt=0, le=NUMBER_MAX)] = SYNC_US
+
+    def __post_init__(self) -> None:
+        """Raises QueryError for a way that cannot be chosen; `decode` then msgspec.ValidationError."""
+        available(self.way, self.sync_us)
+
+    @classmethod
+    def of(cls, app_uid: str, plan: RecoveryPlan) -> RecoverySetting:
+        return cls(app_uid, plan.way, plan.sync_us)
+
+    @property
+    def plan(self) -> RecoveryPlan:
+        return available(self.way, self.sync_us)
 
 
 class DisagreementSetting(msgspec.Struct, frozen=True):
@@ -191,7 +213,8 @@ class Status(msgspec.Struct, frozen=True):
     at_wall_us: int
     """When it reported this, by its own clock: microseconds since 1970."""
     state: str
-    """RECOVERING, STABLE, UPSTREAM_FAILURE or STABILIZATION."""
+    """RECOVERING, STABLE, UPSTREAM_FAILURE, STABILIZATION, or STANDBY: another replica runs, this one would take
+    over."""
     f_s: int
     """The stable frontier: the next bucket to run on complete input."""
     f_l: int
@@ -252,6 +275,9 @@ class Status(msgspec.Struct, frozen=True):
     trimmed."""
     diverged: str = ""
     """Why nothing is published: replicas emitted different rows for a stable bucket; "": none were seen to."""
+    recovery: str = ""
+    """How its node survives a crash, as far as this replica has read: a word of `recovery=`; "": written by an earlier
+    version."""
 
 
 def encode(message: msgspec.Struct | Heartbeat) -> bytes:

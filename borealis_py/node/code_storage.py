@@ -17,8 +17,8 @@ from borealis_py.node.checkpoint_storage import (
     without_query,
 )
 from borealis_py.node.checkpoint_topic import KAFKA
-from borealis_py.query.code import is_content
 from borealis_py.query.errors import FunctionDiffers
+from borealis_py.query.functions import is_content
 from borealis_py.query.plan import CodeFile
 from borealis_py.query.spec import AppSpec
 

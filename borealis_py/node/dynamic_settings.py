@@ -23,10 +23,12 @@ from borealis_py.log.messages import (
     Threshold,
     decode,
 )
+from borealis_py.node.recovery_setting import KIND, plan_said
 from borealis_py.protocol.incarnation import Disagreement
 from borealis_py.protocol.settings import DelayPolicy, Delays, NodeDelays, SettingsError, Timing, budget
 from borealis_py.protocol.trimming import Retain
 from borealis_py.query.names import base_name
+from borealis_py.query.recovery import RecoveryPlan
 from borealis_py.query.retention import AUDITED, Keep
 from borealis_py.query.spec import QuerySpec, Serves
 
@@ -91,6 +93,7 @@ class DynamicSettings:
     Attributes:
         failed_until: for each source that a drill fails, the wall time at which the drill ends, in microseconds.
         inc: highest recorded incarnation of this replica index; 0: none.
+        recovery: how the node recovers, by the last setting of it; None: none was read.
     """
 
     def __init__(
@@ -105,6 +108,7 @@ class DynamicSettings:
     ) -> None:
         self.failed_until: dict[str, int] = {}
         self.inc = 0
+        self.recovery: RecoveryPlan | None = None
         self._life = life
         self._node = node
         self._serves = {s.query: s for s in serves}
@@ -177,6 +181,8 @@ class DynamicSettings:
             self.failed_until[name] = decode(value, SourceFailure).until_wall_us
         elif kind == "retain":
             self._retain[name] = retain_of(decode(value, RetainSetting).kept)
+        elif kind == KIND and name == self._node:
+            self.recovery = plan_said(record, self._life) or self.recovery
         elif kind == "diverged" and (name == base_name(self._node) or name in self._serves):
             said = decode(value, DisagreementSetting)
             if self._life.owns(record, said.app_uid):

@@ -157,6 +157,7 @@ class Reporter:
             host=self._spec.host or platform.node(),
             trims=self.trims,
             diverged="" if s.disagreement is None else str(s.disagreement),
+            recovery=(self._settings.recovery or self._spec.recovery).way.value,
         )
 
 

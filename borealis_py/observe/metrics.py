@@ -1,6 +1,7 @@
 """The `/metrics` page, in Prometheus conventions: base units (seconds, bytes), counters ending with `_total`, and
 labels with few values (app, node, replica, input, state, event, engine). Keys and rows of the data are never labels.
 
+A standby that reads no input idles: its frontiers and inputs have no samples, so that they count in no minimum.
 Generated from the registry at each scrape. Counters restart with a replica's incarnation, as Prometheus expects of a
 restart. Times are stimes or wall time, in seconds since 1970: `time() - x` is a lag.
 """
@@ -14,6 +15,7 @@ from prometheus_client import CollectorRegistry, GCCollector, PlatformCollector,
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric, SummaryMetricFamily
 from prometheus_client.registry import Collector
 
+from borealis_py.app.replica_health import idles
 from borealis_py.app.state import ReplicaKey
 from borealis_py.log.messages import InputStatus, Status
 from borealis_py.observe.status_registry import RegistryEntry, StatusRegistry
@@ -37,15 +39,20 @@ GAUGES: tuple[tuple[str, str, Callable[[Status, Buckets], _Value]], ...] = (
     ("incarnation", "The replica's incarnation.", lambda s, b: s.inc),
     (
         "stable_frontier_timestamp_seconds",
-        "Stime up to which results are stable (F_s); none once the sources have ended.",
-        lambda s, b: _seconds(s.f_s, b),
+        "Stime up to which results are stable (F_s); none once the sources have ended, or while it idles.",
+        lambda s, b: None if idles(s) else _seconds(s.f_s, b),
     ),
     (
         "live_frontier_timestamp_seconds",
-        "Stime up to which there are results, stable or tentative (F_l); none once the sources have ended.",
-        lambda s, b: _seconds(s.f_l, b),
+        "Stime up to which there are results, stable or tentative (F_l); none once the sources have ended, or while it "
+        "idles.",
+        lambda s, b: None if idles(s) else _seconds(s.f_l, b),
     ),
-    ("uncorrected_buckets", "Tentative buckets that wait for correction (F_l - F_s).", lambda s, b: s.f_l - s.f_s),
+    (
+        "uncorrected_buckets",
+        "Tentative buckets that wait for correction (F_l - F_s); none while it idles.",
+        lambda s, b: None if idles(s) else s.f_l - s.f_s,
+    ),
     ("delay_threshold_seconds", "Delay threshold in force.", lambda s, b: s.threshold_us / 1e6),
     ("asking", "1 while the replica asks to correct.", lambda s, b: s.asking),
     ("granted", "1 while the replica may correct.", lambda s, b: s.granted),
@@ -136,7 +143,8 @@ def _replicas(entries: dict[ReplicaKey, RegistryEntry], labels: _Labels, buckets
 
 
 def _inputs(entries: dict[ReplicaKey, RegistryEntry], labels: _Labels, buckets: Buckets) -> Iterator[Metric]:
-    each = [((*labels[key], i.name), i) for key, entry in entries.items() for i in entry.snapshot.status.inputs]
+    reading = {key: entry.snapshot.status for key, entry in entries.items() if not idles(entry.snapshot.status)}
+    each = [((*labels[key], i.name), i) for key, status in reading.items() for i in status.inputs]
     for name, text, measure in INPUT_GAUGES:
         gauge = GaugeMetricFamily(f"borealis_input_{name}", text, labels=(*_REPLICA, "input"))
         for where, source in each:

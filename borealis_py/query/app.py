@@ -13,32 +13,15 @@ from borealis_py.query.errors import QueryError
 from borealis_py.query.foreign import ingress_of
 from borealis_py.query.functions import code_files
 from borealis_py.query.ingress_spec import BoundaryName, FormatName, IngressSpec, StartName, StimeUnit
+from borealis_py.query.linear import linearised
 from borealis_py.query.names import check_no_collision, check_schema, check_stream_name
-from borealis_py.query.partitions import check_keys, checked, checked_count, checked_replicas
-from borealis_py.query.plan import (
-    ApplyOp,
-    CountWindowOp,
-    DistinctOp,
-    FileLookupOp,
-    FilterOp,
-    JoinOp,
-    LookupOp,
-    MapOp,
-    Op,
-    OverOp,
-    Plan,
-    SessionWindowOp,
-    SourceOp,
-    TopOp,
-    UnionOp,
-    WindowApplyOp,
-    WindowOp,
-)
+from borealis_py.query.partitions import checked, checked_count, checked_replicas
+from borealis_py.query.recovery import SaidRecovery, check_plan, said_recovery
 from borealis_py.query.retention import Keep, all_kept, checked_retain, parse_retain, parse_source_retain
 from borealis_py.query.schemas import columns_of
 from borealis_py.query.spec import AppSpec, NodeSpec, Partitioning, PolicyName, QuerySpec
-from borealis_py.query.stream import Framed, Stream, Table, Windowed
-from borealis_py.query.tables import file_table
+from borealis_py.query.stream import Framed, Stream, Windowed
+from borealis_py.query.tables import Table, file_table
 from borealis_py.query.units import parse_duration
 
 
@@ -73,6 +56,7 @@ class App:
         self._queries: dict[str, QuerySpec] = {}
         self._retain_us = parse_retain(retain, f"app {name!r}")
         self._retain: dict[str, Keep] = {}
+        self._recovery: dict[str, SaidRecovery] = {}
 
     def source(
         self, name: str, schema: Mapping[str, str] | type, partitions: int | None = None, retain: str = "all"
@@ -254,6 +238,9 @@ class App:
         partitions: int | None = None,
         by: str | Sequence[str] | None = None,
         retain: str | None = None,
+        recovery: str | None = None,
+        guarantee: str | None = None,
+        sync: str | None = None,
     ) -> None:
         """Run `stream` continuously as query `name`; its results are the corrected stream `<app>.<name>`.
 
@@ -267,9 +254,17 @@ class App:
             partitions, by: as for `Stream.node`. The corrected stream's topic has the same number of partitions and
                 keeps the order of each key.
             retain: of its replicas' streams, as for `App`, and not less than the threshold; None: as the app says.
+            recovery: how it survives the crash of a replica. "active": all replicas run. Else one runs, and another one
+                takes over. "active-standby": it computes, too, and says nothing; "passive-standby": it has the state
+                from Kafka, `sync` old; "upstream-backup": it reads again what the open windows stand on. None: active.
+            guarantee: the least that readers are to have after a crash. "precise": the same rows as without it;
+                "rollback": others, and none lost; "gap": some may be lost. A way that gives less is refused. None:
+                precise.
+            sync: how old the state of a passive standby is at most; not less than a bucket. None: 500ms.
 
         Raises:
-            QueryError: a name that is taken or invalid, an invalid threshold or policy, or invalid partitions.
+            QueryError: a name that is taken or invalid, an invalid threshold or policy, invalid partitions, or a way of
+                recovery that is unknown or that would leave nobody to take over.
         """
         self._free(check_stream_name(name, "query"), "query")
         where = f"query {name!r}"
@@ -278,8 +273,11 @@ class App:
             if policy not in get_args(PolicyName):
                 raise QueryError(f"{where}: {what}={policy!r}; choose process, delay or suspend")
         parts = checked(partitions, by, stream.columns, where)
-        plan, inputs = _linearise(stream, parts, where)
+        plan, inputs = linearised(stream, parts, where)
         threshold_us = parse_duration(delay_threshold, f"delay_threshold of {where}")
+        said = said_recovery(recovery, guarantee, sync, where)
+        plan_of_recovery, least = said.beside(())
+        check_plan(plan_of_recovery, checked_replicas(replicas, where), self.bucket_us, where)
         if retain is not None:
             self._retain[name] = checked_retain(retain, threshold_us, where)
         self._queries[name] = QuerySpec(
@@ -288,27 +286,32 @@ class App:
             threshold_us=threshold_us,
             on_failure=on_failure,
             on_stabilization=on_stabilization,
-            replicas=checked_replicas(replicas, where),
+            replicas=replicas,
             partitions=parts,
+            recovery=plan_of_recovery,
+            guarantee=least,
         )
 
-    def _cut(self, stream: Stream, name: str, replicas: int | None, parts: Partitioning | None) -> Stream:
+    def _cut(
+        self, stream: Stream, name: str, replicas: int | None, parts: Partitioning | None, recovery: SaidRecovery
+    ) -> Stream:
         self._free(check_stream_name(name, "node"), "node")
         if replicas is not None:
             checked_replicas(replicas, f"node {name!r}")
-        plan, inputs = _linearise(stream, parts, f"node {name!r}")
+        plan, inputs = linearised(stream, parts, f"node {name!r}")
         self._nodes[name] = NodeSpec(inputs=inputs, plan=plan, replicas=replicas or 0, partitions=parts)
+        self._recovery[name] = recovery
         return Stream(self, stream.columns, {"op": "source", "name": name}, ())
 
     def describe(self) -> AppSpec:
         """The app as a value.
 
         Raises:
-            QueryError: a node that no query reads.
+            QueryError: a node that no query reads, or one in whose way of recovery nobody would take over.
         """
         replicas = self._replicas()
         nodes = {name: node.model_copy(update={"replicas": replicas[name]}) for name, node in self._nodes.items()}
-        return AppSpec(
+        spec = AppSpec(
             name=self.name,
             bucket_us=self.bucket_us,
             sources=dict(self._sources),
@@ -321,6 +324,14 @@ class App:
                 nodes, {name: q.threshold_us for name, q in self._queries.items()}, self._retain_us, self._retain
             ),
         )
+        return spec.model_copy(update={"nodes": {name: self._recovering(spec, name) for name in nodes}})
+
+    def _recovering(self, spec: AppSpec, name: str) -> NodeSpec:
+        """A node, with how it recovers: as it says itself, or the queries that read it."""
+        node, queries = spec.node(name), [spec.query(s.query) for s in spec.serves(name)]
+        plan, least = self._recovery[name].beside([(query.recovery, query.guarantee) for query in queries])
+        check_plan(plan, node.replicas, self.bucket_us, spec.label(name))
+        return node.model_copy(update={"recovery": plan, "guarantee": least})
 
     def _replicas(self) -> dict[str, int]:
         """The number of replicas of each node: its own setting, or that of the largest query that reads it."""
@@ -364,37 +375,3 @@ class App:
                 f"{where} was given a stream of app {stream._app.name!r}; an app uses its own streams only"
             )
         return stream
-
-
-_OPS: dict[str, type[Op]] = {
-    "source": SourceOp, "filter": FilterOp, "map": MapOp, "union": UnionOp, "window": WindowOp,
-    "count_window": CountWindowOp, "session_window": SessionWindowOp, "join": JoinOp, "distinct": DistinctOp,
-    "top": TopOp, "over": OverOp, "lookup": LookupOp, "file_lookup": FileLookupOp, "apply": ApplyOp,
-    "window_apply": WindowApplyOp,
-}  # fmt: skip
-
-
-def _linearise(result: Stream, parts: Partitioning | None, where: str) -> tuple[Plan, tuple[str, ...]]:
-    """The operators below `result` down to sources and cuts, inputs first, each once; inputs in order of first use."""
-    at: dict[Stream, int] = {}
-    plan: list[Op] = []
-    stack = [(result, False)]
-    while stack:  # a loop, so that a long chain of operators cannot hit Python's recursion limit
-        stream, expanded = stack.pop()
-        if stream in at:
-            continue
-        if not expanded:
-            stack.append((stream, True))
-            stack.extend((i, False) for i in reversed(stream._inputs))
-            continue
-        fields = dict(stream._op)
-        inputs = tuple(at[i] for i in stream._inputs)
-        if stream._op["op"] in ("union", "join", "lookup"):
-            fields["inputs"] = inputs
-        elif inputs:
-            fields["input"] = inputs[0]
-        at[stream] = len(plan)
-        plan.append(_OPS[fields["op"]](**fields))
-    if parts is not None:
-        check_keys(tuple(plan), parts.by, [stream.columns for stream in at], where)
-    return tuple(plan), tuple(op.name for op in plan if isinstance(op, SourceOp))

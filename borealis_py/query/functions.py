@@ -6,12 +6,13 @@ and which distributions the modules are in, is found out where the app is loaded
 
 from __future__ import annotations
 
+import hashlib
 import re
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import PurePath
 from types import FunctionType
-from typing import Any, get_args
+from typing import Any, Protocol, get_args
 
 from borealis_py.query.bykey import key_columns
 from borealis_py.query.errors import QueryError
@@ -24,6 +25,23 @@ _ELSEWHERE = (
     'App(modules=["my_functions.py"])'
 )
 _OF_THE_APP = ("__main__", "__borealis_app__")
+
+
+class CodeStore(Protocol):
+    """Reads files of code. Picklable: redo tasks and audits have one, too."""
+
+    def read(self, file: CodeFile) -> bytes:
+        """The content with this file's SHA-256. Raises FunctionDiffers if nothing here has it."""
+
+
+def digest(content: bytes) -> str:
+    """Its SHA-256, in hex."""
+    return hashlib.sha256(content).hexdigest()
+
+
+def is_content(file: CodeFile, content: bytes) -> bool:
+    """Whether this is the content that the app was described with."""
+    return digest(content) == file.sha256
 
 
 def code_files(modules: object, app: str) -> tuple[CodeFile, ...]:

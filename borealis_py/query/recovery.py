@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from enum import StrEnum
 
+from borealis_py.query.errors import QueryError, did_you_mean
+from borealis_py.query.units import format_duration, parse_duration
+
 SYNC_US = 500_000
+SYNC_MAX_US = 3_600_000_000
 
 
 class RecoveryWay(StrEnum):
@@ -58,3 +63,104 @@ class RecoveryPlan:
 
 
 ACTIVE = RecoveryPlan()
+WAYS = tuple(way.value for way in RecoveryWay if way is not RecoveryWay.AMNESIA)
+"""Those that can be chosen."""
+
+
+@dataclass(frozen=True, slots=True)
+class SaidRecovery:
+    """What a query or node says itself.
+
+    Attributes:
+        plan: how it recovers; None: it says nothing.
+        guarantee: the least that its readers are to have after a crash; None: it says nothing.
+    """
+
+    plan: RecoveryPlan | None = None
+    guarantee: Guarantee | None = None
+
+    def beside(self, readers: Collection[tuple[RecoveryPlan, Guarantee]]) -> tuple[RecoveryPlan, Guarantee]:
+        """What holds for a node that these queries read, of each its plan and guarantee: what the node does not say is
+        as they have it. With different ways it is active, with several intervals the shortest holds, and of guarantees
+        the strongest."""
+        guarantee = min((one for _, one in readers), key=list(Guarantee).index, default=Guarantee.PRECISE)
+        ways = {plan.way for plan, _ in readers}
+        shared = min((plan for plan, _ in readers), key=lambda plan: plan.sync_us) if len(ways) == 1 else ACTIVE
+        return self.plan or shared, self.guarantee or guarantee
+
+
+def said_recovery(recovery: object, guarantee: object, sync: str | None, where: str) -> SaidRecovery:
+    """What `recovery=`, `guarantee=` and `sync=` of a query or node mean.
+
+    Args:
+        where: names it in messages.
+
+    Raises:
+        QueryError: an unknown word, a way that is not available, or an interval of another way than passive-standby.
+    """
+    least = None if guarantee is None else _guarantee(guarantee, where)
+    if recovery is None and sync is not None:
+        raise QueryError(f'{where}: sync={sync!r} goes with recovery="passive-standby": say both')
+    return SaidRecovery(None if recovery is None else parse_recovery(recovery, sync, where), least)
+
+
+def parse_recovery(word: object, sync: str | None, where: str) -> RecoveryPlan:
+    """The plan of a way, and of how old the state of a passive standby is at most ("500ms"; None: that).
+
+    Raises:
+        QueryError: as `said_recovery`.
+    """
+    if word not in WAYS:
+        if word == RecoveryWay.AMNESIA:
+            raise QueryError(f"{where}: {word} is not available yet; {_choose()}")
+        hint = did_you_mean(str(word), WAYS) or ";"
+        raise QueryError(f"{where}: recovery={word!r}{hint} {_choose()}")
+    way = RecoveryWay(str(word))
+    if sync is None:
+        return RecoveryPlan(way)
+    if way is not RecoveryWay.PASSIVE_STANDBY:
+        raise QueryError(
+            f"{where}: sync={sync!r} is how old the state of a passive standby is at most, and {way} has none: leave "
+            'it out, or choose "passive-standby"'
+        )
+    return RecoveryPlan(way, parse_duration(sync, f"sync of {where}"))
+
+
+def available(way: RecoveryWay, sync_us: int) -> RecoveryPlan:
+    """The plan of a way, with the interval that it has. Raises QueryError for one that cannot be chosen."""
+    if way.value not in WAYS:
+        raise QueryError(f"{way} is not available yet; {_choose()}")
+    return RecoveryPlan(way, sync_us) if way is RecoveryWay.PASSIVE_STANDBY else RecoveryPlan(way)
+
+
+def _choose() -> str:
+    return f"choose {', '.join(WAYS[:-1])} or {WAYS[-1]}"
+
+
+def _guarantee(word: object, where: str) -> Guarantee:
+    known = [one.value for one in Guarantee]
+    if word not in known:
+        hint = did_you_mean(str(word), known) or ";"
+        raise QueryError(f"{where}: guarantee={word!r}{hint} choose {', '.join(known[:-1])} or {known[-1]}")
+    return Guarantee(str(word))
+
+
+def check_plan(plan: RecoveryPlan, replicas: int, bucket_us: int, where: str) -> None:
+    """Check a plan against what else is said of its node, whatever the node computes.
+
+    Raises:
+        QueryError: nobody would take over, an interval that is too short or too long, or a way that is not available.
+    """
+    if plan.way.value not in WAYS:
+        raise QueryError(f"{where}: {plan.way} is not available yet; {_choose()}")
+    if plan.stands_by and replicas < 2:
+        raise QueryError(
+            f"{where}: with {plan.way} one replica runs and another one takes over, and it has only one: set "
+            'replicas=2, or recovery="active"'
+        )
+    if plan.way is RecoveryWay.PASSIVE_STANDBY and not bucket_us <= plan.sync_us <= SYNC_MAX_US:
+        least, most, said = map(format_duration, (bucket_us, SYNC_MAX_US, plan.sync_us))
+        raise QueryError(
+            f"{where}: sync={said!r} is not within {least} and {most}: state changes once a bucket, and a bucket of "
+            f"the app is {least}"
+        )

@@ -10,7 +10,7 @@ import json
 from collections.abc import Callable, Mapping
 from typing import Any, Literal, TypeVar
 
-from pydantic import Field, ValidationError, model_validator
+from pydantic import Field, SerializerFunctionWrapHandler, ValidationError, model_serializer, model_validator
 
 from borealis_py.query.errors import QueryError, did_you_mean
 from borealis_py.query.ingress_spec import IngressSpec
@@ -38,6 +38,7 @@ from borealis_py.query.plan import (
     inlined,
     inputs_of,
 )
+from borealis_py.query.recovery import ACTIVE, Guarantee, RecoveryPlan, check_plan
 from borealis_py.query.retention import AUDITED, Keep
 from sunion.model import Input
 
@@ -62,7 +63,8 @@ class NodeSpec(Value):
     `inputs`: names of sources and other nodes, in order of first use: input i of the SUnion is inputs[i]. `plan`: the
     fragment's operators. `replicas`: how many run it. `partitions`: set on a node as the user wrote it; None: it has
     none. `exchange`: set on a node as it runs, the partitioning of its readers if they all have the same one; the node
-    then writes a separate Kafka partition for each of their partitions. None: it writes one.
+    then writes a separate Kafka partition for each of their partitions. None: it writes one. `recovery`: how it
+    survives the crash of a replica, and `guarantee`: what its readers are to have then; both may change.
     """
 
     inputs: tuple[str, ...]
@@ -70,6 +72,14 @@ class NodeSpec(Value):
     replicas: int = 2
     partitions: Partitioning | None = None
     exchange: Partitioning | None = None
+    recovery: RecoveryPlan = ACTIVE
+    guarantee: Guarantee = Guarantee.PRECISE
+
+    @model_serializer(mode="wrap")
+    def _without_defaults(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """A node that is active is written as by versions that had no other way."""
+        usual = {"recovery": self.recovery == ACTIVE, "guarantee": self.guarantee is Guarantee.PRECISE}
+        return {name: value for name, value in handler(self).items() if not usual.get(name)}
 
 
 class QuerySpec(NodeSpec):
@@ -151,6 +161,7 @@ class AppSpec(Value):
             check_described_name(name, "query" if name in self.queries else "node")
             if min(self.bucket_us, node.replicas, count_of(node.partitions), count_of(node.exchange)) < 1:
                 raise QueryError(f"{self.label(name)}: bucket width, replicas and partitions must be at least 1")
+            check_plan(node.recovery, node.replicas, self.bucket_us, self.label(name))
             for columns in map(columns_of, node.plan):
                 check_columns(columns, f"a step of {name!r}", (STIME,))
             for file in (op.file for op in node.plan if isinstance(op, FileLookupOp)):
@@ -266,7 +277,7 @@ class AppSpec(Value):
         ordered = {name: node.partitions.by for name, node in upstream.items() if node.partitions is not None}
         plan = inlined({name: node.plan for name, node in upstream.items()}, ordered)
         inputs = tuple(op.name for op in plan if isinstance(op, SourceOp))
-        flat = spec.model_copy(update={"plan": plan, "inputs": inputs, "partitions": None})
+        flat = spec.model_copy(update={"plan": plan, "inputs": inputs, "partitions": None, "recovery": ACTIVE})
         return AppSpec(
             name=self.name,
             bucket_us=self.bucket_us,

@@ -26,8 +26,10 @@ from borealis_py.query.errors import QueryError, unknown_column
 from borealis_py.query.functions import apply_op, window_apply_op
 from borealis_py.query.names import STIME, WINDOW_END, WINDOW_START, check_columns, check_text
 from borealis_py.query.partitions import checked
-from borealis_py.query.plan import CodeFile, StyleName, TableFile
+from borealis_py.query.plan import CodeFile, StyleName
+from borealis_py.query.recovery import SaidRecovery, said_recovery
 from borealis_py.query.spec import Partitioning
+from borealis_py.query.tables import Table
 from borealis_py.query.windows import window_kind
 
 
@@ -38,7 +40,9 @@ class Owner(Protocol):
     bucket_us: int
     modules: tuple[CodeFile, ...]
 
-    def _cut(self, stream: Stream, name: str, replicas: int | None, parts: Partitioning | None) -> Stream:
+    def _cut(
+        self, stream: Stream, name: str, replicas: int | None, parts: Partitioning | None, recovery: SaidRecovery
+    ) -> Stream:
         """Add a node that gives `stream`; returns the stream that reads it."""
 
     def _own(self, stream: object, where: str) -> Stream:
@@ -244,6 +248,9 @@ class Stream:
         replicas: int | None = None,
         partitions: int | None = None,
         by: str | Sequence[str] | None = None,
+        recovery: str | None = None,
+        guarantee: str | None = None,
+        sync: str | None = None,
     ) -> Stream:
         """Cut here: everything up to this stream runs as a node of its own; what follows reads that node's stream.
 
@@ -255,11 +262,15 @@ class Stream:
                 it, and fails, recovers and is corrected independently. Everything the node reads, groups and returns
                 must have these columns. The result is in the order (stime, by, seq), with the same bits for any number
                 of partitions.
+            recovery, guarantee, sync: as for `App.query`; None: as the queries that read it have it, active if they
+                have several ways.
 
         Raises:
-            QueryError: a name that is taken or invalid, or invalid partitions.
+            QueryError: a name that is taken or invalid, invalid partitions, or an unknown way of recovery.
         """
-        return self._app._cut(self, name, replicas, checked(partitions, by, self.columns, f"node {name!r}"))
+        where = f"node {name!r}"
+        parts, said = checked(partitions, by, self.columns, where), said_recovery(recovery, guarantee, sync, where)
+        return self._app._cut(self, name, replicas, parts, said)
 
     if not TYPE_CHECKING:  # a type checker must go on finding these calls
 
@@ -383,18 +394,3 @@ class Framed:
             "columns": tuple(columns.items()),
         }  # fmt: skip
         return Stream(self._stream._app, tuple(columns), op, (self._stream,))
-
-
-class Table:
-    """A stream or a file read as a table: one row for each key. It is no stream itself: `Stream.lookup` reads it.
-
-    `columns`: all that a row has. `key`: those that name a row.
-    """
-
-    def __init__(
-        self, rows: Stream | TableFile, columns: tuple[str, ...], key: tuple[str, ...], deleted: str | None = None
-    ) -> None:
-        self.columns = columns
-        self.key = key
-        self._rows = rows
-        self._deleted = deleted

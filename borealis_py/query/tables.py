@@ -1,20 +1,40 @@
-"""What a user writes about a table in a file, checked. Pure: `engine.keyed.table_file` reads the file."""
+"""Tables for `lookup`, and what a user writes about one in a file. Pure: `engine.keyed.table_file` reads the file."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Literal
+from typing import Literal, Protocol
 
 from borealis_py.query.bykey import table_key
 from borealis_py.query.errors import QueryError
 from borealis_py.query.names import check_schema, check_stream_name
 from borealis_py.query.plan import TableFile
 from borealis_py.query.schemas import columns_of
-from borealis_py.query.stream import Table
 
 _FORMATS: Mapping[str, Literal["csv", "json", "parquet"]] = {
     ".csv": "csv", ".jsonl": "json", ".ndjson": "json", ".json": "json", ".parquet": "parquet",
 }  # fmt: skip
+
+
+class Changes(Protocol):
+    """A stream that is read as a table."""
+
+    columns: tuple[str, ...]
+
+
+class Table:
+    """A stream or a file read as a table: one row for each key. It is no stream itself: `Stream.lookup` reads it.
+
+    `columns`: all that a row has. `key`: those that name a row.
+    """
+
+    def __init__(
+        self, rows: Changes | TableFile, columns: tuple[str, ...], key: tuple[str, ...], deleted: str | None = None
+    ) -> None:
+        self.columns = columns
+        self.key = key
+        self._rows = rows
+        self._deleted = deleted
 
 
 def file_table(

@@ -31,10 +31,10 @@ from borealis_py.app.state import AppState, read_app
 from borealis_py.app.topics import create_topics, redo_topics_of
 from borealis_py.config.address import AddressError
 from borealis_py.config.logs import configure_logs
+from borealis_py.config.probe import check_directory, check_writable
 from borealis_py.config.signals import set_by
 from borealis_py.log.base import LogError
 from borealis_py.node.checkpoint_storage import LocationError
-from borealis_py.node.probe import check_directory, check_writable
 from borealis_py.node.reporter import StatusListener
 from borealis_py.node.spec import ReplicaSpec
 from borealis_py.observe.http_routes import replica_routes

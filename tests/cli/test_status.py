@@ -60,6 +60,7 @@ def test_one_that_is_silent_is_gone() -> None:
     [
         ({}, WALL_US, True),
         ({"state": "UPSTREAM_FAILURE"}, WALL_US, True),
+        ({"state": "STANDBY"}, WALL_US, True),
         ({"state": "RECOVERING"}, WALL_US, False),
         ({"event": "STOPPED"}, WALL_US, False),
         ({}, WALL_US + 6_000_000, False),
@@ -67,6 +68,16 @@ def test_one_that_is_silent_is_gone() -> None:
 )
 def test_who_is_ready(changes: dict[str, object], now_us: int, ready: bool) -> None:
     assert health_of(status(**changes), BUCKET_US, now_us).ready is ready
+
+
+@pytest.mark.parametrize("way", ["passive-standby", "upstream-backup"])
+def test_a_standby_that_reads_nothing_is_not_behind(way: str) -> None:
+    row = shown(state="STANDBY", recovery=way, f_s=NOW - 900, f_l=NOW - 800)
+    assert (row["state"], row["lag"], row["live lag"], row["inputs"]) == ("STANDBY", "", "", "not read")
+    computes = shown(state="STANDBY", recovery="active-standby")
+    assert (computes["lag"], computes["inputs"]) == ("0.0 s", "s:ok")
+    runs = shown(recovery=way, f_s=NOW - 35, f_l=NOW - 35)
+    assert (runs["lag"], runs["inputs"]) == ("3.5 s", "s:ok")
 
 
 def test_history_shows_its_day() -> None:
@@ -95,6 +106,19 @@ def test_every_node_of_a_chain_is_there_with_its_queries() -> None:
     shown = printed(state, statuses)
     assert "of query" in shown
     assert "p, q" in shown
+
+
+def test_ways_are_shown_where_a_node_is_not_active() -> None:
+    state, statuses = chain()
+    assert "recovery" not in printed(state, statuses)
+    told = {**statuses, ("q", 1): status(node="q", replica=1, recovery="active")}
+    assert "recovery" not in printed(state, told)
+    told |= {("q", 0): status(node="q", state="STANDBY", recovery="passive-standby")}
+    head, _, *lines = printed(state, told).splitlines()[2:]
+    at = head.index("recovery")
+    ways = [(line.split()[0], line[at:].split()[0]) for line in lines if "standby" in line]
+    assert ways == [("q", "passive-standby")]
+    assert overview(state, told, WALL_US)["replicas"][2]["recovery"] == "passive-standby"
 
 
 def test_a_process_tells_of_its_own_replicas_only() -> None:

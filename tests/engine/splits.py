@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from borealis_py import App
 from borealis_py.query import Stream
-from borealis_py.query.stream import Table
+from borealis_py.query.tables import Table
 
 LAST = 26
 

@@ -12,6 +12,7 @@ import pytest
 from pyarrow.fs import FileInfo, FileSelector, FileSystem, FileSystemHandler, FileType, PyFileSystem
 from structlog.testing import capture_logs
 
+from borealis_py.config.probe import check_writable
 from borealis_py.node.checkpoint_storage import (
     CheckpointLocation,
     LocalLocation,
@@ -21,7 +22,6 @@ from borealis_py.node.checkpoint_storage import (
     location_at,
 )
 from borealis_py.node.checkpoints import KEEP, CheckpointStore
-from borealis_py.node.probe import check_writable
 from tests.node.texts import Text, checkpoint
 from tests.support.buckets import SECRET, empty_bucket
 from tests.support.running import until

@@ -82,6 +82,22 @@ def test_an_end_is_no_time(board: StatusRegistry) -> None:
     assert value(found, "input_ended", input="s") == 1
 
 
+def test_a_standby_that_reads_nothing_counts_in_no_minimum(board: StatusRegistry) -> None:
+    names = ("replica_stable_frontier_timestamp_seconds", "replica_uncorrected_buckets", "input_late")
+
+    def told(**changes: object) -> list[float | None]:
+        board.tell(snapshot(**changes))
+        found = read(board)
+        assert found["borealis_replicas_ready", frozenset()] == 2
+        assert value(found, "replica_stable_rows_total") == 5
+        return [value(found, name, **({"input": "s"} if name.startswith("input") else {})) for name in names]
+
+    for way in ("passive-standby", "upstream-backup"):
+        assert told(state="STANDBY", recovery=way) == [None, None, None]
+        assert told(state="STABLE", recovery=way) == [1_700_000_000, 0, 0]
+    assert told(state="STANDBY", recovery="active-standby") == [1_700_000_000, 0, 0]
+
+
 def test_names_units_and_labels_keep_the_conventions(board: StatusRegistry) -> None:
     ours = [m for m in parse_openmetrics(page(board, OPENMETRICS)) if m.name.startswith("borealis_")]
     assert len(ours) > 20

@@ -21,6 +21,13 @@ def test_ready_when_every_replica_is_past_recovering(board: StatusRegistry) -> N
     assert board.unready() == []
 
 
+def test_a_standby_is_ready_and_hangs_like_any_other(board: StatusRegistry, now: Now) -> None:
+    both(board, state="STANDBY", recovery="passive-standby")
+    assert (board.unready(), board.hung()) == ([], [])
+    now.s += HUNG_S + 1
+    assert len(board.hung()) == 2
+
+
 def test_a_replica_that_stopped_is_not_ready_and_does_not_hang(board: StatusRegistry, now: Now) -> None:
     both(board)
     board.tell(snapshot(event="STOPPED", detail="bucket 7 is gone"))

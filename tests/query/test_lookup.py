@@ -10,7 +10,7 @@ from borealis_py import App, QueryError
 from borealis_py.query import AppSpec, Stream
 from borealis_py.query.partitions import physical
 from borealis_py.query.plan import LookupOp, PartOp
-from borealis_py.query.stream import Table
+from borealis_py.query.tables import Table
 
 ORDERS = {"id": "int", "Item": "string", "shop": "string"}
 PRICES = {"ITEM": "string", "price": "double", "op": "string"}

@@ -1,41 +1,67 @@
-"""What each way can promise for which operators: the class table of the paper."""
+"""What each way promises for which operators, and what is refused because of it."""
 
 from __future__ import annotations
+
+import itertools
 
 import pytest
 
 from borealis_py.engine.classes import OperatorClass
+from borealis_py.query.errors import QueryError
 from borealis_py.query.recovery import Guarantee, RecoveryWay
-from borealis_py.recovery.ways import RecoveryType, guarantee, recovery_type, refusal
+from borealis_py.recovery.ways import check_way, guarantee
 
-ACTIVE, STANDBY, PASSIVE, UPSTREAM, AMNESIA = RecoveryWay
-REPEATABLE, CONVERGENT, DETERMINISTIC, ARBITRARY = OperatorClass
-REPEATING, CONVERGES, DIVERGES = RecoveryType
-
-
-@pytest.mark.parametrize(
-    ("way", "row"),
-    [
-        (PASSIVE, [REPEATING, REPEATING, REPEATING, DIVERGES]),
-        (UPSTREAM, [REPEATING, CONVERGES, DIVERGES, DIVERGES]),
-        (STANDBY, [REPEATING, REPEATING, REPEATING, DIVERGES]),
-        (AMNESIA, [None] * 4),
-    ],
-)
-def test_the_cells_are_those_of_table_2(way: RecoveryWay, row: list[RecoveryType | None]) -> None:
-    assert [recovery_type(way, operators) for operators in OperatorClass] == row
+BACKUP = RecoveryWay.UPSTREAM_BACKUP
+COUNT = ["window(rows=9)"]
 
 
-def test_what_does_not_diverge_is_precise_here() -> None:
-    for way in RecoveryWay:
-        for operators in OperatorClass:
-            kept = recovery_type(way, operators) in (REPEATING, CONVERGES)
-            assert (guarantee(way, operators) is Guarantee.PRECISE) is kept
-            assert (refusal(way, operators) == "") is kept
+def test_the_paper_s_table() -> None:
+    """H 91-97, 211-227."""
+    precise = {
+        (way, of)
+        for way, of in itertools.product(RecoveryWay, OperatorClass)
+        if guarantee(way, of) is Guarantee.PRECISE
+    }
+    of = OperatorClass
+    replayed = (RecoveryWay.ACTIVE, RecoveryWay.ACTIVE_STANDBY, RecoveryWay.PASSIVE_STANDBY)
+    assert precise == {
+        *itertools.product(replayed, (of.REPEATABLE, of.CONVERGENT, of.DETERMINISTIC)),
+        (BACKUP, of.REPEATABLE),
+        (BACKUP, of.CONVERGENT),
+    }
+    assert {guarantee(RecoveryWay.AMNESIA, one) for one in OperatorClass} == {Guarantee.GAP}
 
 
-def test_a_refusal_names_the_cell_or_who_would_read_the_gap() -> None:
-    assert refusal(UPSTREAM, DETERMINISTIC).startswith("divergent for deterministic nodes (table 2")
-    assert refusal(STANDBY, ARBITRARY).startswith("divergent for arbitrary nodes (table 2")
-    assert refusal(AMNESIA, REPEATABLE, ["a", "b"]).endswith("and a, b would read the gap")
-    assert "read the gap" not in refusal(AMNESIA, CONVERGENT)
+@pytest.mark.parametrize(("way", "of"), list(itertools.product(RecoveryWay, OperatorClass)), ids=str)
+@pytest.mark.parametrize("least", Guarantee, ids=str)
+def test_what_is_promised_and_bounded_is_taken_and_nothing_else(
+    way: RecoveryWay, of: OperatorClass, least: Guarantee
+) -> None:
+    order = list(Guarantee)
+    enough = order.index(guarantee(way, of)) <= order.index(least)
+    unbounded = COUNT if of is OperatorClass.DETERMINISTIC else []
+    if enough and not (way is BACKUP and unbounded):
+        check_way(way, least, of, unbounded, "query 'q'")
+        return
+    with pytest.raises(QueryError, match=r"^query 'q': ") as refused:
+        check_way(way, least, of, unbounded, "query 'q'")
+    assert ("window(rows=9)" in str(refused.value)) == bool(unbounded)
+
+
+def test_the_cell_and_the_operator_are_named() -> None:
+    with pytest.raises(
+        QueryError,
+        match=r"query 'q': upstream-backup of a node that is deterministic gives rollback, not precise: its "
+        r"window\(rows=9\) may stand on any earlier row. Choose passive-standby, active-standby or active",
+    ):
+        check_way(BACKUP, Guarantee.PRECISE, OperatorClass.DETERMINISTIC, COUNT, "query 'q'")
+
+
+def test_less_is_not_taken_either_where_replicas_would_differ() -> None:
+    with pytest.raises(QueryError, match=r'replicas must give equal bits, so guarantee="rollback" does not help'):
+        check_way(BACKUP, Guarantee.ROLLBACK, OperatorClass.DETERMINISTIC, COUNT, "query 'q'")
+
+
+def test_a_state_without_a_bound_is_refused_whatever_its_class() -> None:
+    with pytest.raises(QueryError, match="begins with an empty state: its x may stand on any earlier row"):
+        check_way(BACKUP, Guarantee.PRECISE, OperatorClass.CONVERGENT, ["x"], "query 'q'")

@@ -14,6 +14,7 @@ from borealis_py.cli.options import Json
 if TYPE_CHECKING:
     from borealis_py.app.check import NodeReport
     from borealis_py.protocol.settings import Timing
+    from borealis_py.query.recovery import RecoveryPlan
     from borealis_py.query.spec import AppSpec
 
 AppFile = Annotated[Path, typer.Argument(help="The Python file with the app.", show_default=False)]
@@ -73,6 +74,8 @@ def _try_functions(spec: AppSpec, rows: list[str]) -> None:
 
 
 def _as_json(spec: AppSpec, reports: list[NodeReport], timing: Timing) -> dict[str, object]:
+    from borealis_py.query.recovery import RecoveryWay
+
     def one(r: NodeReport) -> dict[str, object]:
         parts = spec.node(r.name).partitions
         common = {
@@ -80,6 +83,9 @@ def _as_json(spec: AppSpec, reports: list[NodeReport], timing: Timing) -> dict[s
             "columns": dict(r.columns),
             "operator_class": r.operator_class,
             "replicas": spec.node(r.name).replicas,
+            "recovery": r.recovery.way.value,
+            "sync_us": r.recovery.sync_us if r.recovery.way is RecoveryWay.PASSIVE_STANDBY else None,
+            "guarantee": spec.node(r.name).guarantee.value,
             "partitions": None if parts is None else {"by": parts.by, "count": parts.count},
             "position": r.position,
             "serves": r.serves,
@@ -111,13 +117,17 @@ def _print(spec: AppSpec, reports: list[NodeReport], timing: Timing) -> None:
     print_topics(spec)
     chained = bool(spec.nodes)
     columns = ["node" if chained else "query", "inputs in order", "result", "class", "replicas>", "waits for an input>"]
+    stands_by = any(r.recovery.stands_by for r in reports)
+    if stands_by:
+        columns.insert(5, "recovery")
     rows = []
     for r in reports:
         result = "\n".join(f"{name} {kind}" for name, kind in r.columns)
         replicas, wait = str(spec.node(r.name).replicas), format_duration(r.delays.wait_us)
         parts = spec.node(r.name).partitions
         name = r.name if parts is None else f"{r.name}\n{parts.count} partitions by {', '.join(parts.by)}"
-        rows.append([name, ", ".join(r.inputs), result, r.operator_class, replicas, wait])
+        way = [_way(r.recovery)] if stands_by else []
+        rows.append([name, ", ".join(r.inputs), result, r.operator_class, replicas, *way, wait])
     print_table("", columns, rows)
     nodes = {q: [r.name for r in reports if q in r.serves] for q in spec.queries}
     print_table(
@@ -133,3 +143,11 @@ def _print(spec: AppSpec, reports: list[NodeReport], timing: Timing) -> None:
             for name, query in spec.queries.items()
         ],
     )
+
+
+def _way(plan: RecoveryPlan) -> str:
+    from borealis_py.query import format_duration
+    from borealis_py.query.recovery import RecoveryWay
+
+    sync = f", sync {format_duration(plan.sync_us)}" if plan.way is RecoveryWay.PASSIVE_STANDBY else ""
+    return f"{plan.way}{sync}"

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 from borealis_py import api, testing
 from borealis_py.client import publisher, stimes, subscriber
-from borealis_py.query import app, errors, stream
+from borealis_py.query import app, errors, stream, tables
 
 HEAD = """# Python API
 
@@ -17,7 +17,7 @@ HEAD = """# Python API
 `from borealis_py.testing import World, run` is for [tests of your app](../how-to/testing.md). This page is generated
 from the code.
 """
-CLASSES = (app.App, stream.Stream, stream.Windowed, stream.Framed, stream.Table)
+CLASSES = (app.App, stream.Stream, stream.Windowed, stream.Framed, tables.Table)
 FUNCTIONS = (api.publisher, api.subscribe)
 FOR_TESTS = (testing.run, testing.to_stime)
 RESULTS = (publisher.Publisher, stimes.PublishCounts, subscriber.Row, subscriber.LiveChange, errors.QueryError)

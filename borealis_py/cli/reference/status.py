@@ -25,6 +25,7 @@ COLUMNS: Mapping[str, str] = MappingProxyType(
         "of query": "The queries that read the node; only where the app has nodes of its own.",
         "r": "The replica's index.",
         "state": "`gone, was ...`: no status for 5 s, or it stopped.",
+        "recovery": "How its node survives a crash; only where a node is not active, and empty for those that are.",
         "inc": "Incarnation: grows with each start.",
         "stable until": "Where stable results end: the stable frontier.",
         "lag": "How far that lies behind the replica's clock.",
@@ -43,7 +44,7 @@ COLUMNS: Mapping[str, str] = MappingProxyType(
         "memory": "Resident memory of its process.",
         "restarts": "How often the supervisor has started its process again; only where one has ended.",
         "inputs": "Of each: `ok`; `late` (results do not wait the full time for it); how far it is `behind`; "
-        "`UNREACHABLE` (during `borealis fail source`); `ended`.",
+        "`UNREACHABLE` (during `borealis fail source`); `ended`; `not read` of a standby that reads no input.",
     }
 )
 """Of the table that `borealis status` prints."""
@@ -69,7 +70,7 @@ WHOLE: Mapping[str, str] = MappingProxyType(
 DERIVED: Mapping[str, str] = MappingProxyType(
     {
         "running": "It reported within the last 5 s and has not stopped.",
-        "ready": "It runs and is past RECOVERING.",
+        "ready": "It runs and is past RECOVERING; a standby is.",
         "age_s": "Age of its newest status.",
         "stable_until": "The stable frontier as ISO 8601, or END.",
         "live_until": "The live frontier likewise.",

@@ -10,7 +10,7 @@ from borealis_py.engine.applied.loader import load
 from borealis_py.engine.applied.window_apply import GroupFunction, WindowApplyOperator
 from borealis_py.engine.statements import Relation, StatementCompiler
 from borealis_py.engine.windows import numbering
-from borealis_py.query.code import CodeStore
+from borealis_py.query.functions import CodeStore
 from borealis_py.query.names import base_name
 from borealis_py.query.plan import ApplyOp, WindowApplyOp
 from borealis_py.types.arrow import arrow_of

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from borealis_py.query.code import digest, is_content
 from borealis_py.query.errors import FunctionDiffers
+from borealis_py.query.functions import digest, is_content
 from borealis_py.query.plan import CodeFile
 
 
 class CodeInPlace:
-    """Reads each file from its own path; implements `query.code.CodeStore`."""
+    """Reads each file from its own path; implements `query.functions.CodeStore`."""
 
     def read(self, file: CodeFile) -> bytes:
         """Raises FunctionDiffers: it is gone, or has changed since the app was described."""

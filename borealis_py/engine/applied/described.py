@@ -14,8 +14,8 @@ from functools import cache
 from importlib.metadata import PackageNotFoundError, distribution, packages_distributions, version
 from pathlib import Path
 
-from borealis_py.query.code import digest
 from borealis_py.query.errors import QueryError
+from borealis_py.query.functions import digest
 from borealis_py.query.plan import CodeFile, Function, Requirement
 
 PYTHON = Requirement(module="", distribution="python", version=f"{sys.version_info[0]}.{sys.version_info[1]}")

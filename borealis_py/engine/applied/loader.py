@@ -18,8 +18,8 @@ from importlib.metadata import PackageNotFoundError, version
 from types import ModuleType
 from typing import Any
 
-from borealis_py.query.code import CodeStore, is_content
 from borealis_py.query.errors import FunctionDiffers
+from borealis_py.query.functions import CodeStore, is_content
 from borealis_py.query.plan import CodeFile, Function, Requirement
 
 _lock = threading.RLock()

@@ -32,6 +32,11 @@ class KeepingOperator(ABC):
         """How many earlier buckets a result may depend on."""
 
     @property
+    def unbounded(self) -> str:
+        """What its user wrote, such as "window(rows=100)", if a result may depend on any earlier bucket; else ""."""
+        return ""
+
+    @property
     @abstractmethod
     def state_schemas(self) -> tuple[pa.Schema, ...]:
         """Of each part of its state."""

@@ -54,6 +54,10 @@ class KeyWindowOperator(KeepingOperator):
         return EVER
 
     @property
+    def unbounded(self) -> str:
+        return str(self.kept.rule)
+
+    @property
     def state_schemas(self) -> tuple[pa.Schema, ...]:
         return (self.kept.schema,)
 

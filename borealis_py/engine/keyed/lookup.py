@@ -113,6 +113,10 @@ class LookupOperator(KeepingOperator):
         return EVER
 
     @property
+    def unbounded(self) -> str:
+        return f"lookup(on={', '.join(self.found.on)})"
+
+    @property
     def state_schemas(self) -> tuple[pa.Schema, ...]:
         return (self.found.kept.schema,)
 

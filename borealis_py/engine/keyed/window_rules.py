@@ -11,6 +11,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from borealis_py.query.units import format_duration
+
 NEVER = 2**63 - 1
 """The end of a window that only more rows can close."""
 
@@ -47,7 +49,7 @@ class RowsByKey:
 
 
 class WindowRule(ABC):
-    """Where windows begin and end."""
+    """Where windows begin and end. As text it is what its user wrote."""
 
     @property
     @abstractmethod
@@ -78,6 +80,9 @@ class CountRule(WindowRule):
 
     rows: int
 
+    def __str__(self) -> str:
+        return f"window(rows={self.rows})"
+
     @property
     def by_time(self) -> bool:
         return False
@@ -106,6 +111,9 @@ class SessionRule(WindowRule):
 
     gap_us: int
     most_us: int
+
+    def __str__(self) -> str:
+        return f'window(gap="{format_duration(self.gap_us)}", most="{format_duration(self.most_us)}")'
 
     @property
     def by_time(self) -> bool:

@@ -66,7 +66,7 @@ def attempt(place: CheckpointLocation, content: str, uri: str) -> str:
 
 def _asked(uri: str, content: str) -> str:
     """Likewise in a process, which gets the URI on standard input, as command lines would show its keys."""
-    child = [sys.executable, "-m", "borealis_py.node.probe"]
+    child = [sys.executable, "-m", "borealis_py.config.probe"]
     task = json.dumps([uri, content])
     try:
         done = subprocess.run(child, input=task, capture_output=True, text=True, timeout=ANSWER_S, check=False)

@@ -1,0 +1,56 @@
+"""How a node recovers, as users set it while it runs (`recovery/<node>` in the settings topic)."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import msgspec
+import structlog
+
+from borealis_py.log.base import Lookup, Record
+from borealis_py.log.description import Life
+from borealis_py.log.messages import RecoverySetting, decode
+from borealis_py.node.spec import ReplicaSpec
+from borealis_py.protocol.settings import Timing
+from borealis_py.query.recovery import RecoveryPlan, RecoveryWay
+
+log = structlog.get_logger("borealis.settings")
+
+KIND = "recovery"
+"""What the keys of these settings begin with."""
+
+
+def plan_said(record: Record, life: Life) -> RecoveryPlan | None:
+    """What a setting of a node says; None: nothing, since it belongs to another life of the app.
+
+    Raises:
+        msgspec.DecodeError, msgspec.ValidationError: it is none that can be obeyed.
+    """
+    setting = decode(record.value or b"", RecoverySetting)
+    return setting.plan if life.owns(record, setting.app_uid) else None
+
+
+def in_force(spec: ReplicaSpec, lookup: Lookup) -> RecoveryPlan:
+    """How the replica's node recovers now: by the last setting of it in the log, else as the app's file says. Settings
+    of other lives, and those that cannot be obeyed, are logged and count as not written. Blocking.
+
+    Raises:
+        LogError: the settings could not be read.
+    """
+    life, key = Life(spec.app_uid), f"{KIND}/{spec.node}".encode()
+    found = spec.recovery
+    first, end = lookup.bounds(spec.settings_feed)
+    for record in lookup.read(spec.settings_feed, first, end):
+        if record.key == key:
+            try:
+                found = plan_said(record, life) or found
+            except msgspec.DecodeError as exc:
+                log.warning("setting ignored", key=key.decode(), why=str(exc))
+    return found
+
+
+def paced(timing: Timing, plan: RecoveryPlan) -> Timing:
+    """The timing of a replica whose node recovers like that: a passive standby needs a checkpoint in each interval."""
+    if plan.way is not RecoveryWay.PASSIVE_STANDBY:
+        return timing
+    return replace(timing, checkpoint_us=min(timing.checkpoint_us, plan.sync_us))
