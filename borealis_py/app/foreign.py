@@ -11,7 +11,7 @@ from contextlib import ExitStack, closing
 from borealis_py.app.errors import LaunchError
 from borealis_py.app.topics import topics_of
 from borealis_py.ingress.decoders import check_format, decoder_for
-from borealis_py.ingress.first_stime import first_stime
+from borealis_py.ingress.first_stime import TimesMisread, first_stime
 from borealis_py.ingress.heartbeat import check_condition
 from borealis_py.log.base import Log, LogUnreachable
 from borealis_py.log.schema_registry import SchemaRegistry
@@ -81,6 +81,7 @@ def earliest_foreign_us(spec: AppSpec, log_of: ClusterLog, timing: Timing, regis
 
     Raises:
         LogError: one of them cannot be read.
+        LaunchError: the times of one are in another unit than it is said to have.
     """
     firsts = []
     for name, ingress in spec.ingresses.items():
@@ -92,7 +93,13 @@ def earliest_foreign_us(spec: AppSpec, log_of: ClusterLog, timing: Timing, regis
                 if ingress.needs_registry:
                     registry = stack.enter_context(closing(registry_of(ingress.cluster)))
                 decoder = decoder_for(name, ingress, spec.sources[name], timing.row_max_bytes, registry=registry)
-                firsts.append(first_stime(lookup, ingress.topic, _partitions(log, ingress.topic, time.sleep), decoder))
+                partitions = _partitions(log, ingress.topic, time.sleep)
+                try:
+                    firsts.append(first_stime(lookup, ingress.topic, partitions, decoder))
+                except TimesMisread as exc:
+                    raise LaunchError(
+                        f"app {spec.name!r}: source {name!r}: {exc}, or begin at start='latest'"
+                    ) from None
     return min((first for first in firsts if first is not None), default=None)
 
 

@@ -354,12 +354,14 @@ class Copier:
         for i in fed:
             writer = self._writers[i]
             mine = None if len(fed) == 1 else np.flatnonzero(inputs == i)
-            limits = InputLimits(writer.boundary, future, writer.at.get(partition, 0))
+            limits = InputLimits(writer.boundary, future, writer.at.get(partition, 0), self._decoder.misread)
             found = None if writer.ended else part_for(part, partition, mine, i == refuser, limits)
             if found is not None:
                 self._counts.rows += found.rows.num_rows
                 self._counts.rejected += len(found.refused)
                 self._counts.late += sum(one.late_us > 0 for one in found.refused)
+                if found.misread and not writer.misread:
+                    log.warning(f"{self._plan.name}: stimes seem to be read wrong: {found.misread}", input=i)
                 writer.add(found, now_us)
             stimes = part.stimes if mine is None else part.stimes[mine]
             known = stimes[stimes < future]

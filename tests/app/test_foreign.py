@@ -8,8 +8,8 @@ from typing import Any, cast
 import pytest
 
 from borealis_py.app.errors import LaunchError
-from borealis_py.app.foreign import ask_inputs, check_foreign, remarks, with_inputs
-from borealis_py.log.base import Log, LogUnreachable
+from borealis_py.app.foreign import ask_inputs, check_foreign, earliest_foreign_us, remarks, with_inputs
+from borealis_py.log.base import Feed, Log, LogUnreachable, Record
 from borealis_py.protocol.settings import Timing
 from borealis_py.query import App, AppSpec, QueryError
 
@@ -36,6 +36,23 @@ class Cluster:
 
 def on(own: dict[str, int] | None, eu: dict[str, int] | None = None) -> Any:
     return lambda name: cast(Log, Cluster(own if name is None else eu))
+
+
+class Records(Cluster):
+    """A topic of one partition with these times of rows, in the column `at`."""
+
+    def __init__(self, *times: int) -> None:
+        super().__init__({"prod.t0": 1})
+        self.values = [b'{"at": %d}' % at for at in times]
+
+    def lookup(self) -> Records:
+        return self
+
+    def bounds(self, feed: Feed) -> tuple[int, int]:
+        return 0, len(self.values)
+
+    def read(self, feed: Feed, first: int, end: int) -> list[Record]:
+        return [Record(feed, i, 0, None, value) for i, value in enumerate(self.values)][first:end]
 
 
 def at_once(seconds: float) -> None:
@@ -178,3 +195,21 @@ def test_it_is_told_when_silence_would_go_unnoticed() -> None:
     assert remarks(described({"expect": "1s"}, {}), Timing()) == []
     assert remarks(described({"boundary": "data"}, {}), Timing()) == []
     assert remarks(described({}, source=True), Timing()) == []
+
+
+def test_an_app_does_not_begin_in_1970_because_the_times_of_a_topic_are_in_another_unit() -> None:
+    spec = described({"schema": {"at": "int64"}, "stime": "at", "start": "earliest"})
+    at = 1_700_000_000_000_000
+
+    def first(*times: int) -> int | None:
+        return earliest_foreign_us(spec, lambda _: cast(Log, Records(*times)), Timing(), lambda _: None)  # type: ignore[arg-type, return-value]
+
+    assert first() is None
+    assert first(at + 5, 1_700_000_000, at) == at
+    assert first(5, at) == 5
+    with pytest.raises(LaunchError) as told:
+        first(1_700_000_000, 1_700_000_001)
+    assert str(told.value) == (
+        "app 'shop': source 't0': topic prod.t0: its first times seem to be read wrong: 1700000000 looks like seconds "
+        "and is read as microseconds: set stime_unit=\"s\", or begin at start='latest'"
+    )

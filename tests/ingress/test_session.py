@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from structlog.testing import capture_logs
 
 from borealis_py.ingress.session import IngressState
 from borealis_py.log.base import Feed, NewRecord
@@ -48,6 +49,30 @@ def test_what_comes_later_is_a_dead_letter_that_says_how_late_it_was() -> None:
     assert copied.late == 0  # its ingress refused it, not the fold
     assert process.session is not None
     assert process.session.counts.late == 1
+
+
+def test_times_in_another_unit_are_dead_letters_that_say_so_and_so_does_the_owner() -> None:
+    """They were late by 1.79e+09 s, and what to do about that was for people to find out."""
+    world = TopicWorld(partitions=2)
+    process = world.copying()
+    seconds, told = T0 // 1_000_000, 'looks like seconds and is read as microseconds: set stime_unit="s"'
+    with capture_logs() as logs:
+        for _ in range(3):
+            world.send(1, at=seconds)
+            world.run(0.2)
+    world.send(0, at=T0 * 1_000)
+    world.send(0)
+    world.run(0.2)
+    assert [reason.partition("; ")[2] for reason, _ in world.copied(1).letters] == [f"{seconds} {told}"] * 3
+    (future,) = world.copied(0).letters
+    assert future[0].startswith("future:")
+    assert future[0].endswith('looks like nanoseconds and is read as microseconds: set stime_unit="ns"')
+    assert world.numbers() == [5]
+    assert process.session is not None
+    assert [one.misread[:10] for one in process.session.copied] == [str(T0 * 1_000)[:10], str(seconds)]
+    assert [line["event"] for line in logs if "read wrong" in line["event"]] == [
+        f"topic 'prod.orders': stimes seem to be read wrong: {seconds} {told}"
+    ]
 
 
 def test_a_row_over_a_minute_ahead_is_a_dead_letter_and_moves_nothing() -> None:
