@@ -246,12 +246,11 @@ class Copier:
         """Say how far a partition has been copied, and where it stands."""
         self._rule.read_to(partition, queue.copied)
         head = self._head(partition, now_us)
-        told = self._topic.ends.get(partition)
-        front: int | None = None
+        told, front = self._topic.ends.get(partition), None
         if head is not None:
             front = self._front(partition, head)
         elif queue.waits_for:
-            front = None  # it cannot go on, and that may be long
+            pass  # it cannot go on, and that may be long
         elif told is not None and (told.committed or 0) > queue.copied and now_us - queue.moved_us < STALLED_US:
             front = self._rule.of_partition(partition)
         given_up = partition in self.given_up  # what it holds is late already
