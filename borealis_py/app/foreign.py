@@ -16,7 +16,7 @@ from borealis_py.ingress.heartbeat import check_condition
 from borealis_py.log.base import Log, LogUnreachable
 from borealis_py.log.schema_registry import SchemaRegistry
 from borealis_py.protocol.settings import Timing, budget
-from borealis_py.query.errors import QueryError
+from borealis_py.query.errors import QueryError, nearest
 from borealis_py.query.ingress_spec import IngressSpec
 from borealis_py.query.spec import AppSpec
 from borealis_py.query.units import format_duration
@@ -70,8 +70,9 @@ def with_inputs(
         else:
             where = f"cluster {ingress.cluster}" if ingress.cluster else "the app's own cluster"
             raise LaunchError(
-                f"app {spec.name!r}: source {name!r} reads topic {ingress.topic!r}, which does not exist in {where}. "
-                "Create it, or correct topic= or cluster= in the app's file"
+                f"app {spec.name!r}: source {name!r} reads topic {ingress.topic!r}, which does not exist in {where}"
+                f"{_others(log_of(ingress.cluster), ingress.topic)} Create it, or correct topic= or cluster= in the "
+                "app's file"
             )
     return spec.with_partitions(counts), told
 
@@ -119,7 +120,10 @@ def ask_inputs(spec: AppSpec, log_of: ClusterLog, sleep: Sleep = time.sleep) -> 
         ) from exc
     for name, count in counts.items():
         if not count:
-            raise LaunchError(f"app {spec.name!r}: topic {unknown[name].topic!r} of source {name!r} does not exist")
+            topic, log = unknown[name].topic, log_of(unknown[name].cluster)
+            raise LaunchError(
+                f"app {spec.name!r}: topic {topic!r} of source {name!r} does not exist{_others(log, topic)}"
+            )
     return spec.with_partitions(counts)
 
 
@@ -177,6 +181,13 @@ def _partitions(log: Log, topic: str, sleep: Sleep) -> int:
                 return found
             sleep(LOOK_S)
         return admin.partitions(topic)
+
+
+def _others(log: Log, topic: str) -> str:
+    """The end of a sentence that a topic does not exist: the nearest of its cluster."""
+    with closing(log.admin()) as admin:
+        said = nearest(topic, admin.topics(), "topics there")
+    return said if said.endswith("?") else f"{said}."
 
 
 def _refuse_other_number(name: str, ingress: IngressSpec, partitions: int) -> None:

@@ -27,6 +27,16 @@ def did_you_mean(word: str, known: Iterable[str]) -> str:
     return f"; did you mean {' or '.join(repr(n) for n in near)}?" if near else ""
 
 
+_SHOWN = 5
+
+
+def nearest(word: str, known: Iterable[str], what: str) -> str:
+    """The same, or if none is close, the first of all there are, called `what`; an empty string: there are none."""
+    names = sorted(known)
+    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
+    return did_you_mean(word, names) or (f"; {what}: {', '.join(names[:_SHOWN])}{more}" if names else "")
+
+
 def unknown_column(word: str, where: str, columns: Iterable[str]) -> QueryError:
     """The error for an unknown column: closest matches first, then all columns."""
     known = list(columns)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from typing import Any, cast
 
@@ -20,7 +21,7 @@ class Cluster:
     """A log with nothing but the numbers of partitions of its topics; None: it does not answer."""
 
     def __init__(self, topics: dict[str, int] | None) -> None:
-        self.topics = topics
+        self.counts = topics
 
     def admin(self) -> Cluster:
         return self
@@ -29,9 +30,12 @@ class Cluster:
         pass
 
     def partitions(self, topic: str) -> int:
-        if self.topics is None:
+        if self.counts is None:
             raise LogUnreachable("no Kafka broker answers at localhost:1")
-        return self.topics.get(topic, 0)
+        return self.counts.get(topic, 0)
+
+    def topics(self) -> list[str]:
+        return list(self.counts or ())
 
 
 def on(own: dict[str, int] | None, eu: dict[str, int] | None = None) -> Any:
@@ -163,6 +167,19 @@ def test_silence_must_show_before_results_are_due() -> None:
     check_foreign(described({"expect": "2.7s"}), Timing())
     with pytest.raises(QueryError, match=r"'t0' has expect 2750ms, but the query waits 2750ms"):
         check_foreign(described({"expect": "2750ms"}), Timing())
+
+
+def test_of_a_topic_that_does_not_exist_the_nearest_of_its_cluster_are_named() -> None:
+    spec = described({"cluster": "eu"})
+    for there, said in (
+        ({"prod.t00": 1, "else": 2}, "does not exist in cluster eu; did you mean 'prod.t00'? Create it, or"),
+        (dict.fromkeys("gfedcba", 1), "in cluster eu; topics there: a, b, c, d, e and 2 more. Create it, or"),
+        ({}, "does not exist in cluster eu. Create it, or"),
+    ):
+        with pytest.raises(LaunchError, match=re.escape(said)):
+            with_inputs(spec, on({"prod.t": 1}, there), None, at_once)
+    with pytest.raises(LaunchError, match=re.escape("'t0' does not exist; did you mean 'prod.t1'?")):
+        ask_inputs(spec, on({}, {"prod.t1": 1}), at_once)
 
 
 def test_latenesses_that_are_too_far_apart_are_refused_with_both_numbers() -> None:
