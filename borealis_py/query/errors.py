@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from typing import Any
 
 
 class QueryError(ValueError):
@@ -18,6 +19,18 @@ class TableFileDiffers(QueryError):
 class FunctionDiffers(QueryError):
     """A Python function of the app is not here, or not as it was where the app was described: replicas would
     disagree."""
+
+
+def wrong_value(error: Mapping[str, Any]) -> str:
+    """What pydantic says is wrong with a value (one of `ValidationError.errors()`), without the kind of error in front of
+    our own words."""
+    message = str(error["msg"])
+    return message.removeprefix("Value error, ").removeprefix("Assertion failed, ")
+
+
+def wrong_place(error: Mapping[str, Any]) -> str:
+    """Where that value is: names and numbers, with dots; an empty string: it is the whole."""
+    return ".".join(str(part) for part in error["loc"])
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:
