@@ -22,8 +22,8 @@ class FunctionDiffers(QueryError):
 
 
 def wrong_value(error: Mapping[str, Any]) -> str:
-    """What pydantic says is wrong with a value (one of `ValidationError.errors()`), without the kind of error in front of
-    our own words."""
+    """What pydantic says is wrong with a value (one of `ValidationError.errors()`): of our own words, nothing but
+    them."""
     message = str(error["msg"])
     return message.removeprefix("Value error, ").removeprefix("Assertion failed, ")
 

@@ -124,6 +124,8 @@ def up(
         first = partial(first_foreign_us, spec, context, timing)
         state = launch.describe(context.log, spec, reports, origin, time.time_ns() // 1000, timing, first)
     fit_segments(context.log, state)
+    if before is not None and (source := ctx.get_parameter_source("origin")) and source.name == "COMMANDLINE":
+        _tell_origin(state, origin)
     if before is not None and (other := differences(before.timing, state.timing)):
         say(f"timing of app {state.name}: {', '.join(other)}", "yellow")
     if describe_only:
@@ -156,6 +158,20 @@ def up(
         )
     replicas = ProcessSpec.of(context.config, context.log, host, master)
     _start(context, state, processes, replicas, not no_restart, take_over)
+
+
+def _tell_origin(state: AppState, asked: str) -> None:
+    """What holds, where an origin was asked for that an app has already. Another time than its own is refused."""
+    from borealis_py.app.origin import WORDS, show
+    from sunion.bucket import Buckets
+
+    if asked in WORDS:
+        begun = show(Buckets(state.spec.bucket_us).start(state.origin))
+        say(
+            f"app {state.name} begins at {begun}, which was written once: --origin {asked} changes nothing. "
+            f"`borealis up --reset --origin {asked}` begins anew",
+            "yellow",
+        )
 
 
 def _start(
