@@ -27,8 +27,9 @@ from borealis_py.app.state import (
     read_all_statuses,
     read_settings,
 )
-from borealis_py.log.acks import forget_record
+from borealis_py.log.acks import forget_record, read_acks
 from borealis_py.log.base import Log, LogError
+from borealis_py.log.description import Life
 from borealis_py.log.messages import Policy, RetainSetting, Status, Threshold
 from borealis_py.node.dynamic_settings import as_configured, declared
 from borealis_py.protocol.settings import DelayPolicy, Delays, SettingsError
@@ -327,14 +328,21 @@ def give_up_replica(log: Log, state: AppState, replica: str) -> None:
         replica: its name, such as "clean.r1".
 
     Raises:
-        NoSuchApp: the app has no such node. SettingsError: the replica runs.
-        LogError: it could not be written.
+        NoSuchApp: the app has no such replica, and none of that name has ever said what it needs.
+        SettingsError: the replica runs.
+        LogError: it could not be written, or what replicas have said cannot be read.
     """
-    match = _REPLICA.fullmatch(replica)
-    if match is None or match[1] not in state.runs.all_nodes:
-        known = ", ".join(f"{node}.r{k}" for node, k in state.replicas())
-        raise NoSuchApp(f"app {state.name!r} has no replica {replica!r}; it has {known}")
-    name, now_us = ReplicaName(match[1], int(match[2])), time.time_ns() // 1000
+    match, known = _REPLICA.fullmatch(replica), [ReplicaName(*one) for one in state.replicas()]
+    name = ReplicaName(match[1], int(match[2])) if match is not None else None
+    if name is None or name not in known:
+        with closing(log.lookup()) as lookup:  # one that its node no longer has may have said what it needs
+            said = {name for name, _ in read_acks(lookup, state.name, Life(state.app_uid))}
+        known += [one for one in sorted(said - set(known)) if one.node in state.runs.all_nodes]
+    if name is None or name not in known:
+        there = [str(one) for one in known]
+        hint = did_you_mean(replica, there) or ";"
+        raise NoSuchApp(f"app {state.name!r} has no replica {replica!r}{hint} it has {', '.join(there)}")
+    now_us = time.time_ns() // 1000
     statuses, _ = read_all_statuses(log, state, now_us // 1000)
     last = statuses.get((name.node, name.index))
     if last is not None and last.event != "STOPPED" and now_us - last.at_wall_us < SILENT_US:

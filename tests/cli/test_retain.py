@@ -58,6 +58,7 @@ def test_it_changes_it(log: AppLog, capsys: pytest.CaptureFixture[str]) -> None:
         (["x"], "no source, node or query 'x'"),
         (["x", "1h"], "no source, node or query 'x'"),
         (["--forget", "q"], "no replica 'q'"),
+        (["--forget", "q.r7"], "no replica 'q.r7'; did you mean 'q.r1' or 'q.r0'? it has q.r0, q.r1"),
     ],
 )
 def test_what_makes_no_sense_is_refused_and_changes_nothing(
