@@ -36,7 +36,7 @@ from borealis_py.protocol.settings import DelayPolicy, Delays, SettingsError
 from borealis_py.protocol.trimming import ReplicaName
 from borealis_py.query import format_duration
 from borealis_py.query.errors import did_you_mean
-from borealis_py.query.retention import AUDITED, Keep, format_retain
+from borealis_py.query.retention import AUDITED, Keep, kept_too_short
 
 LOOK_S = 0.1
 REREAD_S = 1.0
@@ -141,14 +141,23 @@ def refuse_unknown(state: AppState, query: str) -> None:
 
 
 def checked(state: AppState, query: str, threshold_us: int) -> None:
-    """Raises SettingsError with the query's name and the smallest, or largest, valid threshold; QueryError if the query
-    would not wait longer than a silent foreign topic is given (`app.foreign.check_waits`)."""
+    """Raises SettingsError with the query's name and the smallest, or largest, valid threshold, or if less of its
+    streams is kept; QueryError if the query would not wait longer than a silent foreign topic is given
+    (`app.foreign.check_waits`)."""
     if threshold_us > MOST_US:
         raise SettingsError(f"query {query!r}: delay threshold of more than {format_duration(MOST_US)} is not allowed")
     check_query_threshold(state.timing, query, threshold_us, state.spec.position(query))
+    if threshold_us > state.threshold_us(query) and (why := kept_too_short(query, state.keeps(query), threshold_us)):
+        raise SettingsError(f"{why}. Keep more of it first: `borealis retain {query} {format_duration(threshold_us)}`")
     spec = state.in_force()
     changed = spec.queries[query].model_copy(update={"threshold_us": threshold_us})
     check_waits(spec.model_copy(update={"queries": {**spec.queries, query: changed}}), state.timing, [query])
+
+
+def kept_too_short_now(state: AppState) -> dict[str, str]:
+    """The queries of which that is true now, and why: a file and what was set while the app runs may add up to it."""
+    found = {q: kept_too_short(q, state.keeps(q), state.threshold_us(q)) for q in state.spec.queries}
+    return {query: why for query, why in found.items() if why}
 
 
 def change(
@@ -313,11 +322,8 @@ def set_retain(log: Log, state: AppState, name: str, kept: Keep) -> None:
     least_us = state.threshold_us(name) if name in state.spec.queries else 0
     if kept == AUDITED and name not in state.spec.sources:
         raise SettingsError(f"{name}: audited is for sources, since audits read nothing else")
-    if isinstance(kept, int) and 0 < kept < least_us:
-        raise SettingsError(
-            f"{name}: {format_retain(kept)} is shorter than its delay threshold, {format_duration(least_us)}: live "
-            'readers wait that long. Choose a longer one, or "needed"'
-        )
+    if why := kept_too_short(name, kept, least_us):
+        raise SettingsError(f'{why}. Choose a longer one, or "needed"')
     put_settings(log, state.name, {f"retain/{name}": RetainSetting.of(kept)})
 
 

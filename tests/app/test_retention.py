@@ -129,7 +129,7 @@ def test_an_unknown_stream_is_refused_with_the_nearest() -> None:
 
 def test_less_than_the_delay_threshold_is_refused() -> None:
     log = UpLog()
-    with pytest.raises(SettingsError, match="q: 1s is shorter than its delay threshold, 3s"):
+    with pytest.raises(SettingsError, match="q: retain='1s' is shorter than its delay threshold, 3s"):
         set_retain(log, log.state(), "q", 1_000_000)
     set_retain(log, log.state(), "s", 1_000_000)
 

@@ -87,6 +87,18 @@ def test_of_an_origin_asked_for_again_it_is_said_which_one_holds(
     assert read_app(KafkaLog(bootstrap), "begun").origin == state.origin
 
 
+def test_a_file_with_a_threshold_above_what_was_set_to_be_kept_is_told(borealis: Borealis, here: Path) -> None:
+    (here / "app.py").write_text(app_text("kept"))
+    assert borealis("up", "app.py", "--describe-only").code == 0
+    assert borealis("retain", "sums", "5s").code == 0
+    assert "is shorter than its delay threshold, 6s" in borealis("threshold", "sums", "6s").err
+    assert "retain" not in borealis("up", "app.py", "--describe-only").err
+    (here / "app.py").write_text(app_text("kept", threshold="10s"))
+    said = borealis("up", "app.py", "--describe-only")
+    assert (said.code, "sums: retain='5s' is shorter than its delay threshold, 10s" in said.err) == (0, True)
+    assert "`borealis retain sums 10s` keeps enough" in said.err
+
+
 def test_a_replica_waits_for_its_description_and_ends_in_order(borealis: Borealis, here: Path) -> None:
     (here / "app.py").write_text(app_text("waited"))
     with foreground("0", "--app", "waited", "--host", "process", "--http", "127.0.0.1:0") as process:

@@ -93,10 +93,12 @@ def up(
     from borealis_py.app.loader import load_spec
     from borealis_py.app.process_spec import ProcessSpec
     from borealis_py.app.replicas import ReplicaProcesses
+    from borealis_py.app.settings import kept_too_short_now
     from borealis_py.app.sources.ended import ended_sources
     from borealis_py.app.timing import differences
     from borealis_py.app.up_lock import alone
     from borealis_py.node.code_storage import StoredCode
+    from borealis_py.query import format_duration
     from borealis_py.runtime.lean_imports import hidden
 
     context = open_context(bootstrap, data_dir, http)
@@ -128,6 +130,9 @@ def up(
         _tell_origin(state, origin)
     if before is not None and (other := differences(before.timing, state.timing)):
         say(f"timing of app {state.name}: {', '.join(other)}", "yellow")
+    for query, why in kept_too_short_now(state).items():
+        least = format_duration(state.threshold_us(query))
+        say(f"{why}. `borealis retain {query} {least}` keeps enough, `borealis threshold` waits less", "yellow")
     if describe_only:
         say(f"app {state.name} is described at {context.log.bootstrap}", "bold green")
         return
