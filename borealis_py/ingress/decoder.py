@@ -48,6 +48,11 @@ class Decoded:
     def __len__(self) -> int:
         return len(self.records)
 
+    def before(self, wrong: npt.NDArray[np.bool_]) -> int:
+        """Number of records before the first row of which this is true; all of them, if there is none."""
+        found = np.flatnonzero(wrong)
+        return int(self.at[found[0]]) if len(found) else len(self)
+
     def cut(self, count: int) -> tuple[Decoded, Decoded]:
         """The first `count` records, and the others."""
         n, m = int(np.searchsorted(self.at, count)), int(np.searchsorted(self.pings_at, count))
