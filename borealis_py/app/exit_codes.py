@@ -53,8 +53,15 @@ FUNCTION = ExitCode(
     "a Python function of the app is not here, or in another version",
     "install the same versions everywhere, or share the place of checkpoints",
 )
+ENDED = ExitCode(
+    11,
+    "ended",
+    True,
+    "all its sources have ended, and nothing can follow END",
+    "nothing; `borealis up --reset` begins anew",
+)
 
-EXITS = (STOPPED, FAILED, USAGE, SUPERSEDED, LOST, KERNEL, OTHER_LIFE, OUT_OF_MEMORY, REFUSED, FILE, FUNCTION)
+EXITS = (STOPPED, FAILED, USAGE, SUPERSEDED, LOST, KERNEL, OTHER_LIFE, OUT_OF_MEMORY, REFUSED, FILE, FUNCTION, ENDED)
 _BY_CODE = {one.code: one for one in EXITS}
 
 

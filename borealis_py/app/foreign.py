@@ -11,12 +11,12 @@ from contextlib import ExitStack, closing
 from borealis_py.app.errors import LaunchError
 from borealis_py.app.topics import topics_of
 from borealis_py.ingress.decoders import check_format, decoder_for
-from borealis_py.ingress.first_stime import first_stime
+from borealis_py.ingress.first_stime import TimesMisread, first_stime
 from borealis_py.ingress.heartbeat import check_condition
 from borealis_py.log.base import Log, LogUnreachable
 from borealis_py.log.schema_registry import SchemaRegistry
 from borealis_py.protocol.settings import Timing, budget
-from borealis_py.query.errors import QueryError
+from borealis_py.query.errors import QueryError, nearest
 from borealis_py.query.ingress_spec import IngressSpec
 from borealis_py.query.spec import AppSpec
 from borealis_py.query.units import format_duration
@@ -70,8 +70,9 @@ def with_inputs(
         else:
             where = f"cluster {ingress.cluster}" if ingress.cluster else "the app's own cluster"
             raise LaunchError(
-                f"app {spec.name!r}: source {name!r} reads topic {ingress.topic!r}, which does not exist in {where}. "
-                "Create it, or correct topic= or cluster= in the app's file"
+                f"app {spec.name!r}: source {name!r} reads topic {ingress.topic!r}, which does not exist in {where}"
+                f"{_others(log_of(ingress.cluster), ingress.topic)} Create it, or correct topic= or cluster= in the "
+                "app's file"
             )
     return spec.with_partitions(counts), told
 
@@ -81,6 +82,7 @@ def earliest_foreign_us(spec: AppSpec, log_of: ClusterLog, timing: Timing, regis
 
     Raises:
         LogError: one of them cannot be read.
+        LaunchError: the times of one are in another unit than it is said to have.
     """
     firsts = []
     for name, ingress in spec.ingresses.items():
@@ -92,7 +94,13 @@ def earliest_foreign_us(spec: AppSpec, log_of: ClusterLog, timing: Timing, regis
                 if ingress.needs_registry:
                     registry = stack.enter_context(closing(registry_of(ingress.cluster)))
                 decoder = decoder_for(name, ingress, spec.sources[name], timing.row_max_bytes, registry=registry)
-                firsts.append(first_stime(lookup, ingress.topic, _partitions(log, ingress.topic, time.sleep), decoder))
+                partitions = _partitions(log, ingress.topic, time.sleep)
+                try:
+                    firsts.append(first_stime(lookup, ingress.topic, partitions, decoder))
+                except TimesMisread as exc:
+                    raise LaunchError(
+                        f"app {spec.name!r}: source {name!r}: {exc}, or begin at start='latest'"
+                    ) from None
     return min((first for first in firsts if first is not None), default=None)
 
 
@@ -112,7 +120,10 @@ def ask_inputs(spec: AppSpec, log_of: ClusterLog, sleep: Sleep = time.sleep) -> 
         ) from exc
     for name, count in counts.items():
         if not count:
-            raise LaunchError(f"app {spec.name!r}: topic {unknown[name].topic!r} of source {name!r} does not exist")
+            topic, log = unknown[name].topic, log_of(unknown[name].cluster)
+            raise LaunchError(
+                f"app {spec.name!r}: topic {topic!r} of source {name!r} does not exist{_others(log, topic)}"
+            )
     return spec.with_partitions(counts)
 
 
@@ -170,6 +181,13 @@ def _partitions(log: Log, topic: str, sleep: Sleep) -> int:
                 return found
             sleep(LOOK_S)
         return admin.partitions(topic)
+
+
+def _others(log: Log, topic: str) -> str:
+    """The end of a sentence that a topic does not exist: the nearest of its cluster."""
+    with closing(log.admin()) as admin:
+        said = nearest(topic, admin.topics(), "topics there")
+    return said if said.endswith("?") else f"{said}."
 
 
 def _refuse_other_number(name: str, ingress: IngressSpec, partitions: int) -> None:

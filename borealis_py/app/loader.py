@@ -10,8 +10,10 @@ import traceback
 from pathlib import Path
 from types import ModuleType
 
+from pydantic import ValidationError
+
 from borealis_py.query import App
-from borealis_py.query.errors import QueryError, did_you_mean
+from borealis_py.query.errors import QueryError, did_you_mean, wrong_place, wrong_value
 from borealis_py.query.plan import Function, TableFile
 from borealis_py.query.spec import AppSpec
 from borealis_py.query.stream import Stream
@@ -102,9 +104,18 @@ def _explain(exc: BaseException, file: Path, shown: str) -> str:
     """An error message with the last line of the user's own file on the way to the error."""
     own = [frame for frame in traceback.extract_tb(exc.__traceback__) if frame.filename == str(file)]
     line = f", line {own[-1].lineno}" if own else ""
-    said = str(exc) if isinstance(exc, QueryError) else f"{type(exc).__name__}: {exc}"
+    said = _words(exc)
     quoted = f"\n    {own[-1].line}" if own and own[-1].line else ""
     return f"{shown}{line}: {said}{_nearest(exc)}{quoted}"
+
+
+def _words(exc: BaseException) -> str:
+    if isinstance(exc, QueryError):
+        return str(exc)
+    if isinstance(exc, ValidationError):  # of a model of the user's own; its text has several lines, and a link
+        wrong = (": ".join(filter(None, (wrong_place(one), wrong_value(one)))) for one in exc.errors())
+        return f"{exc.title}: {'; '.join(wrong)}"
+    return f"{type(exc).__name__}: {exc}"
 
 
 def _nearest(exc: BaseException) -> str:

@@ -27,8 +27,9 @@ from borealis_py.app.state import (
     read_all_statuses,
     read_settings,
 )
-from borealis_py.log.acks import forget_record
+from borealis_py.log.acks import forget_record, read_acks
 from borealis_py.log.base import Log, LogError
+from borealis_py.log.description import Life
 from borealis_py.log.messages import Policy, RecoverySetting, RetainSetting, Status, Threshold
 from borealis_py.node.dynamic_settings import as_configured, declared
 from borealis_py.protocol.settings import DelayPolicy, Delays, SettingsError
@@ -38,7 +39,7 @@ from borealis_py.query.errors import did_you_mean
 from borealis_py.query.names import base_name
 from borealis_py.query.partitions import parts_of
 from borealis_py.query.recovery import RecoveryPlan
-from borealis_py.query.retention import AUDITED, Keep, format_retain
+from borealis_py.query.retention import AUDITED, Keep, kept_too_short
 
 LOOK_S = 0.1
 REREAD_S = 1.0
@@ -143,14 +144,23 @@ def refuse_unknown(state: AppState, query: str) -> None:
 
 
 def checked(state: AppState, query: str, threshold_us: int) -> None:
-    """Raises SettingsError with the query's name and the smallest, or largest, valid threshold; QueryError if the query
-    would not wait longer than a silent foreign topic is given (`app.foreign.check_waits`)."""
+    """Raises SettingsError with the query's name and the smallest, or largest, valid threshold, or if less of its
+    streams is kept; QueryError if the query would not wait longer than a silent foreign topic is given
+    (`app.foreign.check_waits`)."""
     if threshold_us > MOST_US:
         raise SettingsError(f"query {query!r}: delay threshold of more than {format_duration(MOST_US)} is not allowed")
     check_query_threshold(state.timing, query, threshold_us, state.spec.position(query))
+    if threshold_us > state.threshold_us(query) and (why := kept_too_short(query, state.keeps(query), threshold_us)):
+        raise SettingsError(f"{why}. Keep more of it first: `borealis retain {query} {format_duration(threshold_us)}`")
     spec = state.in_force()
     changed = spec.queries[query].model_copy(update={"threshold_us": threshold_us})
     check_waits(spec.model_copy(update={"queries": {**spec.queries, query: changed}}), state.timing, [query])
+
+
+def kept_too_short_now(state: AppState) -> dict[str, str]:
+    """The queries of which that is true now, and why: a file and what was set while the app runs may add up to it."""
+    found = {q: kept_too_short(q, state.keeps(q), state.threshold_us(q)) for q in state.spec.queries}
+    return {query: why for query, why in found.items() if why}
 
 
 def change(
@@ -315,11 +325,8 @@ def set_retain(log: Log, state: AppState, name: str, kept: Keep) -> None:
     least_us = state.threshold_us(name) if name in state.spec.queries else 0
     if kept == AUDITED and name not in state.spec.sources:
         raise SettingsError(f"{name}: audited is for sources, since audits read nothing else")
-    if isinstance(kept, int) and 0 < kept < least_us:
-        raise SettingsError(
-            f"{name}: {format_retain(kept)} is shorter than its delay threshold, {format_duration(least_us)}: live "
-            'readers wait that long. Choose a longer one, or "needed"'
-        )
+    if why := kept_too_short(name, kept, least_us):
+        raise SettingsError(f'{why}. Choose a longer one, or "needed"')
     put_settings(log, state.name, {f"retain/{name}": RetainSetting.of(kept)})
 
 
@@ -357,14 +364,21 @@ def give_up_replica(log: Log, state: AppState, replica: str) -> None:
         replica: its name, such as "clean.r1".
 
     Raises:
-        NoSuchApp: the app has no such node. SettingsError: the replica runs.
-        LogError: it could not be written.
+        NoSuchApp: the app has no such replica, and none of that name has ever said what it needs.
+        SettingsError: the replica runs.
+        LogError: it could not be written, or what replicas have said cannot be read.
     """
-    match = _REPLICA.fullmatch(replica)
-    if match is None or match[1] not in state.runs.all_nodes:
-        known = ", ".join(f"{node}.r{k}" for node, k in state.replicas())
-        raise NoSuchApp(f"app {state.name!r} has no replica {replica!r}; it has {known}")
-    name, now_us = ReplicaName(match[1], int(match[2])), time.time_ns() // 1000
+    match, known = _REPLICA.fullmatch(replica), [ReplicaName(*one) for one in state.replicas()]
+    name = ReplicaName(match[1], int(match[2])) if match is not None else None
+    if name is None or name not in known:
+        with closing(log.lookup()) as lookup:  # one that its node no longer has may have said what it needs
+            said = {name for name, _ in read_acks(lookup, state.name, Life(state.app_uid))}
+        known += [one for one in sorted(said - set(known)) if one.node in state.runs.all_nodes]
+    if name is None or name not in known:
+        there = [str(one) for one in known]
+        hint = did_you_mean(replica, there) or ";"
+        raise NoSuchApp(f"app {state.name!r} has no replica {replica!r}{hint} it has {', '.join(there)}")
+    now_us = time.time_ns() // 1000
     statuses, _ = read_all_statuses(log, state, now_us // 1000)
     last = statuses.get((name.node, name.index))
     if last is not None and last.event != "STOPPED" and now_us - last.at_wall_us < SILENT_US:

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from borealis_py.app.supervision import Fate
     from borealis_py.log.messages import InputStatus
     from borealis_py.observe.process_tree import Footprint
+    from borealis_py.query.ingress_spec import IngressSpec
 
 SILENT_S = 2.0
 DAY_S = 86_400
@@ -133,9 +134,9 @@ def remarks(state: AppState, statuses: Statuses, now_us: int) -> list[str]:
         f"redos run inline in {', '.join(map(str, sorted(them)))}: {why}"
         for why, them in inline_reasons(state, statuses, now_us).items()
     ]
-    late = [_lateness(source, _writer(state, source)) for source in late_sources(statuses).values()]
+    late = [_lateness(source, _ingress(state, source), now_us) for source in late_sources(statuses).values()]
     apart = [
-        _apart(query, least, most, _writer(state, most))
+        _apart(query, least, most, _kind(_ingress(state, most)))
         for query, (least, most) in apart_sources(state, statuses).items()
     ]
     differ = [
@@ -153,11 +154,16 @@ def _untrimmed(statuses: Statuses, now_us: int) -> list[str]:
     return [f"nothing of {topic} is trimmed: {why}" for topic, why in waiting_trims(statuses, now_us).items()]
 
 
-def _writer(state: AppState, source: InputStatus) -> str:
-    """What writes a source, and waits for its late rows."""
+def _ingress(state: AppState, source: InputStatus) -> IngressSpec | None:
+    """The ingress that writes a source; None: a publisher does."""
     from borealis_py.query.names import base_name
 
-    return "ingress" if base_name(source.name) in state.spec.ingresses else "publisher"
+    return state.spec.ingresses.get(base_name(source.name))
+
+
+def _kind(ingress: IngressSpec | None) -> str:
+    """What writes a source, and waits for its late rows."""
+    return "publisher" if ingress is None else "ingress"
 
 
 def _apart(query: str, least: InputStatus, most: InputStatus, writer: str) -> str:
@@ -168,13 +174,33 @@ def _apart(query: str, least: InputStatus, most: InputStatus, writer: str) -> st
     )
 
 
-def _lateness(source: InputStatus, writer: str) -> str:
+def _lateness(source: InputStatus, ingress: IngressSpec | None, now_us: int) -> str:
+    from borealis_py.query.units import WRONG_UNIT_US
+
+    if source.late_us[2] >= WRONG_UNIT_US:
+        return _misread(source, ingress, now_us)
     half, most, longest = (f"{late_us / 1e6:.3g} s" for late_us in source.late_us)
     enough = "" if source.late_us[2] <= source.lateness_us else ": later ones are dead letters"
     return (
-        f"rows of {source.name} come late: 50% within {half}, 99% within {most}, all within {longest}; its {writer} "
-        f"waits {source.lateness_us / 1e6:.3g} s{enough}"
+        f"rows of {source.name} come late: 50% within {half}, 99% within {most}, all within {longest}; its "
+        f"{_kind(ingress)} waits {source.lateness_us / 1e6:.3g} s{enough}"
     )
+
+
+def _misread(source: InputStatus, ingress: IngressSpec | None, now_us: int) -> str:
+    """Of a source with rows so late that their times must be read wrong."""
+    from borealis_py.query.units import TIME_UNITS, looks_like, of_year
+
+    # Which one of them it was, only its ingress knows; its unit can be told from about when it was.
+    stime = max(0, now_us - source.lateness_us - source.late_us[2])
+    unit = "us" if ingress is None else ingress.stime_unit
+    number = stime * TIME_UNITS[unit][1] // 1_000_000
+    where = "" if ingress is None else f" in topic {ingress.topic}"
+    said = looks_like(number, unit)
+    if said and ingress is None:
+        said = f"{said.partition(':')[0]}: convert the column"
+    said = f"one near {said}" if said else "check the column of their times and its unit"
+    return f"rows of {source.name}{where} have times of {of_year(stime)}, and are dead letters: {said}"
 
 
 def parts_table(parts: Sequence[Footprint]) -> Table:

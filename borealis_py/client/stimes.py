@@ -116,17 +116,6 @@ def unfit(stime: object, low: int, base: int, ahead_us: int, early: bool = False
     return f"future: stime {stime} is more than {ahead_us} us ahead of {base}"
 
 
-_UNITS = {"seconds": 1, "milliseconds": 1_000, "nanoseconds": 1_000_000_000}
-_PLAUSIBLE_S = range(946_684_800, 4_102_444_800)
-"""The years 2000 to 2099."""
-
-
-def other_unit(stime: int) -> str | None:
-    """Which unit the number of a time seems to be in, where it is meant to be microseconds; None: microseconds, or it
-    cannot be told. Seconds of our days, taken as microseconds, are times of 1970."""
-    return next((unit for unit, in_a_second in _UNITS.items() if stime // in_a_second in _PLAUSIBLE_S), None)
-
-
 def leading(stimes: Sequence[int], low: int, high: int) -> Sequence[int]:
     """The leading stimes that lie in [low, high)."""
     for n, stime in enumerate(stimes):

@@ -36,18 +36,22 @@ from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, Settings
 
 from borealis_py.config.address import Address
 from borealis_py.protocol.settings import MAY_BE_ZERO, Timing
-from borealis_py.query.errors import did_you_mean
+from borealis_py.query.errors import did_you_mean, wrong_place, wrong_value
 from borealis_py.query.units import format_duration, parse_bytes, parse_duration
 
 FILE = "borealis.yaml"
 DEFAULT_BOOTSTRAP = "localhost:9092"
 ENGINE_MEMORY_LEAST = 64 << 20
 _SPARK = ("master", "redo_slots", "slot_wait")
+_MAP = "it must be a map: a line `name: value`, indented, for each setting"
 _PLAIN = {
     "missing": "it is missing",
     "string_type": "it must be text; put it in quotes",
     "string_too_short": "it is empty",
-    "dict_type": "it must be a map: a line `name: value`, indented, for each setting",
+    "dict_type": _MAP,
+    "model_type": _MAP,
+    "model_attributes_type": _MAP,
+    "path_type": "it must be the path of a directory",
 }
 """What is wrong with a value, instead of pydantic's words for it."""
 _TIMING = {f.name for f in fields(Timing)}
@@ -237,12 +241,12 @@ def load(**flags: Any) -> Config:
 
 
 def _explain(error: Any) -> str:
-    where = ".".join(str(part) for part in error["loc"])
+    where = wrong_place(error)
     if error["type"] == "extra_forbidden":
         known = Config.model_fields if len(error["loc"]) == 1 else Cluster.model_fields
         hint = did_you_mean(str(error["loc"][-1]), known) or ";"
         return f"{config_file()}: unknown setting {where!r}{hint} settings: {', '.join(known)}"
-    message = _PLAIN.get(error["type"]) or error["msg"].removeprefix("Value error, ")
+    message = _PLAIN.get(error["type"]) or wrong_value(error)
     return f"setting {where!r}: {message} (from {config_file()}, BOREALIS_{where.split('.')[0].upper()} or a flag)"
 
 

@@ -14,8 +14,16 @@ import structlog
 from borealis_py.config import logfile
 
 LEVELS = ("debug", "info", "warning", "error")
-_QUIET = ("kafka", "py4j", "matplotlib", "asyncio")
-"""Libraries whose messages are of little use."""
+_QUIET = {
+    "kafka": logging.ERROR,
+    "kafka.net.sasl": logging.WARNING,
+    "py4j": logging.WARNING,
+    "matplotlib": logging.WARNING,
+    "asyncio": logging.WARNING,
+}
+"""Libraries whose messages are of little use, and from which level on they are shown; from warnings on where
+everything is. kafka-python warns of each thing that it tries again, and of its own slowness on a busy machine: whoever
+uses it says what failed in the end. Only that a password travels in the clear nobody else says."""
 
 
 class _Stderr(logging.StreamHandler[TextIO]):
@@ -78,5 +86,5 @@ def configure_logs(level: str = "info", json: bool | None = None, file: str = ""
         root.removeHandler(old)
     root.addHandler(handler)
     root.setLevel(number)
-    for name in _QUIET:
-        logging.getLogger(name).setLevel(max(number, logging.WARNING))
+    for name, least in _QUIET.items():
+        logging.getLogger(name).setLevel(logging.WARNING if number <= logging.DEBUG else max(number, least))

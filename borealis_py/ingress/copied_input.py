@@ -15,7 +15,7 @@ class CopiedInput:
     partitions that it waits for; None: the broker did not tell an end of theirs. `rows`: copied; `rejected`: made dead
     letters, `late` of them because they were late; all since the owner began to own. `unreadable`: partitions that
     cannot be read now. `given_up`: those that it does not wait for. `waits_for`: what a partition's records need to be
-    decoded; "": nothing."""
+    decoded; "": nothing. `misread`: how times of refused rows seem to be read wrong; "": nothing says so."""
 
     boundary: int
     lag: int | None
@@ -25,6 +25,7 @@ class CopiedInput:
     unreadable: tuple[int, ...]
     given_up: tuple[int, ...] = ()
     waits_for: str = ""
+    misread: str = ""
 
     @classmethod
     def of(
@@ -49,6 +50,7 @@ class CopiedInput:
             tuple(p for p in missing if p in own),
             tuple(p for p in fed if p in given_up),
             next((queue.waits_for for p in own if (queue := topic.queues.get(p)) and queue.waits_for), ""),
+            writer.misread,
         )
 
 

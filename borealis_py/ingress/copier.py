@@ -27,6 +27,9 @@ log = structlog.get_logger("borealis.ingress")
 
 IDLE_US = 500_000
 """Where nothing can be promised, an empty record this often says that its writer lives."""
+GATHER_US = 20_000
+"""Of a busy input, rows that come so soon after its last record go with the next: no result needs them before the
+boundary, and each record costs every replica a turn."""
 STALLED_US = 1_000_000
 """A partition that has not moved for this long, although it has a backlog, holds up no other."""
 HELD_US = 20_000
@@ -165,7 +168,8 @@ class Copier:
         """When the next turn is due (µs) if nothing arrives before."""
         due = [self._topic.next_wakeup]
         if not self._mute:
-            due += [writer.sent_us + IDLE_US for writer in self._writers if not writer.ended]
+            quiet = [(writer, GATHER_US if writer.collecting else IDLE_US) for writer in self._writers]
+            due += [writer.sent_us + us for writer, us in quiet if not writer.ended]
         if self._topic.unanswered:
             due.append(now_us + LOOK_US)
         elif self._due_us is not None:
@@ -246,12 +250,11 @@ class Copier:
         """Say how far a partition has been copied, and where it stands."""
         self._rule.read_to(partition, queue.copied)
         head = self._head(partition, now_us)
-        told = self._topic.ends.get(partition)
-        front: int | None = None
+        told, front = self._topic.ends.get(partition), None
         if head is not None:
             front = self._front(partition, head)
         elif queue.waits_for:
-            front = None  # it cannot go on, and that may be long
+            pass  # it cannot go on, and that may be long
         elif told is not None and (told.committed or 0) > queue.copied and now_us - queue.moved_us < STALLED_US:
             front = self._rule.of_partition(partition)
         given_up = partition in self.given_up  # what it holds is late already
@@ -318,7 +321,7 @@ class Copier:
         limit = self._catch_up.limit(self._key(partition))
         backlog = head.stimes < now_us - self._plan.spec.lateness_us - AHEAD_US
         inputs = self._plan.inputs_of(partition, head.rows)
-        count = _before(head, backlog & (head.stimes > limit))
+        count = head.before(backlog & (head.stimes > limit))
         if not count:
             return 0
         count = min(count, self._below_horizon(partition, head, inputs, future, now_us))
@@ -338,7 +341,7 @@ class Copier:
         for attempt in (0, 1):
             bounds = [w.boundary + lateness + self._ahead_us for w in self._writers]
             wrong = (head.stimes < future) & (head.stimes >= np.asarray(bounds, np.int64)[inputs])
-            count = _before(head, wrong)
+            count = head.before(wrong)
             if count or attempt:
                 break
             row = int(np.flatnonzero(wrong)[0])
@@ -354,12 +357,14 @@ class Copier:
         for i in fed:
             writer = self._writers[i]
             mine = None if len(fed) == 1 else np.flatnonzero(inputs == i)
-            limits = InputLimits(writer.boundary, future, writer.at.get(partition, 0))
+            limits = InputLimits(writer.boundary, future, writer.at.get(partition, 0), self._decoder.misread)
             found = None if writer.ended else part_for(part, partition, mine, i == refuser, limits)
             if found is not None:
                 self._counts.rows += found.rows.num_rows
                 self._counts.rejected += len(found.refused)
                 self._counts.late += sum(one.late_us > 0 for one in found.refused)
+                if found.misread and not writer.misread:
+                    log.warning(f"{self._plan.name}: stimes seem to be read wrong: {found.misread}", input=i)
                 writer.add(found, now_us)
             stimes = part.stimes if mine is None else part.stimes[mine]
             known = stimes[stimes < future]
@@ -383,7 +388,9 @@ class Copier:
         if NEVER < known < FOREVER:
             known = self._buckets.start(self._buckets.closed_by(known))
         boundary = max(writer.boundary, known)
-        if writer.collecting or boundary > writer.boundary or now_us - writer.sent_us >= IDLE_US:
+        behind = self.more or self._held  # what catches up goes at once, so that readers see it in step
+        wait_us = IDLE_US if not writer.collecting else 0 if behind else GATHER_US
+        if boundary > writer.boundary or now_us - writer.sent_us >= wait_us:
             writer.flush(boundary, now_us)
 
     def _may_end(self, index: int) -> bool:
@@ -391,9 +398,3 @@ class Copier:
         if self._end_us is None or not self._rule.read_since(index, self._end_us):
             return False
         return not any(index in self._plan.fed_by(p) for p in self._starts)
-
-
-def _before(head: Decoded, wrong: np.ndarray) -> int:
-    """Number of records before the first row of which this is true; all of them, if there is none."""
-    found = np.flatnonzero(wrong)
-    return int(head.at[found[0]]) if len(found) else len(head)

@@ -15,15 +15,27 @@ LOOK_RECORDS = 1_000
 """How many records of each partition are looked at: the first ones may not be in the order of their times."""
 
 
+class TimesMisread(ValueError):
+    """The first times of a topic are none of our days, but would be in another unit."""
+
+
 def first_stime(lookup: Lookup, topic: str, partitions: int, decoder: TopicDecoder) -> int | None:
-    """Microseconds since 1970; None: no row is there. Raises LogError, also if the records cannot be decoded yet."""
+    """Microseconds since 1970; None: no row is there. Single rows whose times seem to be in another unit do not count.
+
+    Raises:
+        LogError: also if the records cannot be decoded yet.
+        TimesMisread: all times seem to be in another unit.
+    """
     found: list[int] = []
     for feed in (Feed(topic, p) for p in range(partitions)):
         first, end = lookup.bounds(feed)
         records = list(islice(lookup.read(feed, first, end), LOOK_RECORDS))
         _wait(decoder, records, topic)
         found += decoder.decode(records).stimes.tolist() if records else []
-    return min(found, default=None)
+    misread = [(decoder.misread(stime, 0), stime) for stime in found]
+    if misread and all(why for why, _ in misread):
+        raise TimesMisread(f"topic {topic}: its first times seem to be read wrong: {misread[0][0]}")
+    return min((stime for why, stime in misread if not why), default=None)
 
 
 def _wait(decoder: TopicDecoder, records: Sequence[Record], topic: str) -> None:

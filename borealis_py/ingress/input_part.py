@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -26,7 +27,8 @@ class InputPart:
     """Records of one partition for one input, in offset order.
 
     `offsets`: of each of them. `rows`, `stimes` and `places` run in parallel, for those that are rows. `refused`: the
-    others, ascending. `partition`: where they come from; `after`: the offset to go on at after all of them.
+    others, ascending. `partition`: where they come from; `after`: the offset to go on at after all of them. `misread`:
+    how the times of refused ones seem to be read wrong, for people; "": nothing says so.
     """
 
     partition: int
@@ -36,6 +38,7 @@ class InputPart:
     places: Int64s
     refused: tuple[RefusedRecord, ...]
     after: int
+    misread: str = ""
 
     def __len__(self) -> int:
         return len(self.offsets)
@@ -56,11 +59,11 @@ class InputPart:
         return (
             InputPart(
                 self.partition, self.offsets[:at], self.rows.slice(0, n), self.stimes[:n], self.places[:n], first,
-                int(self.offsets[at]),
+                int(self.offsets[at]), self.misread,
             ),
             InputPart(
                 self.partition, self.offsets[at:], self.rows.slice(n), self.stimes[n:], self.places[n:] - at, rest,
-                self.after,
+                self.after, self.misread,
             ),
         )  # fmt: skip
 
@@ -69,11 +72,12 @@ class InputPart:
 class InputLimits:
     """What decides whether a row can be sent to an input. `boundary`: a row below it is late; `future`: one at or after
     it is in the future, however late its topic may be. `first`: records of the partition before this offset were
-    copied."""
+    copied. `misread`: `TopicDecoder.misread`."""
 
     boundary: int
     future: int
     first: int
+    misread: Callable[[int, int], str]
 
 
 def part_for(
@@ -94,12 +98,20 @@ def part_for(
         keep &= own
     late, future = keep & (stimes < limits.boundary), keep & (stimes >= limits.future)
     why: dict[int, tuple[str, int]] = {}
-    for i in np.flatnonzero(late).tolist():
-        by = limits.boundary - int(stimes[i])
-        why[int(at[i])] = f"late: stime {stimes[i]} is before the boundary {limits.boundary}", by
-    for i in np.flatnonzero(future).tolist():
-        why[int(at[i])] = f"future: stime {stimes[i]} is not before {limits.future}", 0
+    misread = ""
+    for i in np.flatnonzero(late | future).tolist():
+        stime = int(stimes[i])
+        before = limits.boundary - stime
+        reason = (
+            f"late: stime {stime} is before the boundary {limits.boundary}"
+            if before > 0
+            else f"future: stime {stime} is not before {limits.future}"
+        )
+        wrong = limits.misread(stime, before)
+        misread = misread or wrong
+        why[int(at[i])] = f"{reason}; {wrong}" if wrong else reason, max(0, before)
     if takes_bad:
+        misread = misread or decoded.misread
         why |= {position: (reason, 0) for position, reason in decoded.bad if offsets[position] >= limits.first}
     good = keep & ~late & ~future
     if good.all():
@@ -115,4 +127,6 @@ def part_for(
         for place, position in zip(np.searchsorted(positions, refused).tolist(), refused.tolist(), strict=True)
     )
     places = np.searchsorted(positions, chosen)
-    return InputPart(partition, offsets[positions], sent, times, places, letters, decoded.records[-1].offset + 1)
+    return InputPart(
+        partition, offsets[positions], sent, times, places, letters, decoded.records[-1].offset + 1, misread
+    )

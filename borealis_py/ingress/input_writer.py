@@ -51,6 +51,8 @@ class InputWriter:
         """When the last record was made."""
         self.rows = self.rejected = self.late = 0
         """Rows added, and records refused; of these, those that came late."""
+        self.misread = ""
+        """How times of refused rows seem to be read wrong, for people; "": nothing says so."""
         self.read_to = 0
         """Offset up to which the input's log was read without finding a newer claim."""
         self.made = self.stored = 0
@@ -89,6 +91,7 @@ class InputWriter:
         self._parts.append(part)
         self.rows += part.rows.num_rows
         self.rejected += len(part.refused)
+        self.misread = part.misread or self.misread
         self.late += sum(one.late_us > 0 for one in part.refused)
         self._bytes += size
         self._rows += len(part)

@@ -46,6 +46,8 @@ class IngressInput(msgspec.Struct, frozen=True):
     """Partitions of the topic that it takes from and that cannot be read now."""
     given_up: tuple[int, ...] = ()
     """Partitions of the topic that it takes from and does not wait for: users gave them up, or they are gone."""
+    misread: str = ""
+    """How the times of refused rows seem to be read wrong, like in another unit; "": nothing says so."""
 
 
 class IngressStatus(msgspec.Struct, frozen=True):

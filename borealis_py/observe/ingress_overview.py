@@ -89,6 +89,12 @@ def ingress_remarks(state: AppState, statuses: IngressStatuses, now_us: int) -> 
         for owner in owners:
             missing = [f"{i.name} ({i.feeds}): {i.missing}" for i in owner.inputs if i.missing]
             found += [f"missing: {text}" for text in missing]
+            misread = next((i.misread for i in owner.inputs if i.misread), "")
+            if misread:
+                found.append(
+                    f"source {source}: times of topic {owner.topic} seem to be read wrong, and their rows are dead "
+                    f"letters: {misread} in app.topic({source!r}, ...), and begin the app anew: `borealis up --reset`"
+                )
             late = sum(i.late for i in owner.inputs)
             if late:
                 found.append(

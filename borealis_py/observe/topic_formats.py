@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from codecs import BOM_UTF8
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -73,7 +74,7 @@ def in_registry(form: SampledFormat) -> bool:
 
 def _object(value: bytes | None) -> Mapping[str, Any] | None:
     try:
-        found = msgspec.json.decode(value or b"")
+        found = msgspec.json.decode((value or b"").removeprefix(BOM_UTF8))
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         return None
     return found if isinstance(found, dict) else None
@@ -90,7 +91,7 @@ def _change(event: Mapping[str, Any]) -> Mapping[str, Any] | None:
 
 def _text(value: bytes | None) -> str | None:
     try:
-        text = (value or b"").decode()
+        text = (value or b"").removeprefix(BOM_UTF8).decode()
     except UnicodeDecodeError:
         return None
     return text if value and text.replace("\t", "").replace("\n", "").replace("\r", "").isprintable() else None

@@ -127,7 +127,7 @@ def _check_stime(stime: object, unit: object, schema: Mapping[str, str], where: 
                 "time is its record's timestamp in Kafka"
             )
         return
-    if stime not in schema:
+    if not isinstance(stime, str) or stime not in schema:
         raise unknown_column(str(stime), f"stime of {where}", schema)
     kind = schema[str(stime)]
     if kind not in STIME_TYPES:

@@ -60,14 +60,21 @@ def format_retain(kept: Keep) -> str:
     return format_duration(kept) if kept else "needed"
 
 
+def kept_too_short(query: str, kept: Keep, threshold_us: int) -> str:
+    """That live readers of a query may wait longer than its streams are kept, for people; "": they do not."""
+    if not isinstance(kept, int) or not 0 < kept < threshold_us:
+        return ""
+    return (
+        f"{query}: retain={format_retain(kept)!r} is shorter than its delay threshold, {format_duration(threshold_us)}"
+        ": live readers wait that long"
+    )
+
+
 def checked_retain(retain: str, threshold_us: int, where: str) -> int | None:
     """What is kept of a query's streams. Raises QueryError also if it is shorter than the query's delay threshold."""
     lag_us = parse_retain(retain, where)
-    if lag_us is not None and 0 < lag_us < threshold_us:
-        raise QueryError(
-            f"{where}: retain={retain!r} is shorter than its delay threshold, {format_duration(threshold_us)}: live "
-            'readers wait that long. Choose a longer one, or "needed"'
-        )
+    if why := kept_too_short(where, lag_us, threshold_us):
+        raise QueryError(f'{why}. Choose a longer retain=, or "needed"')
     return lag_us
 
 

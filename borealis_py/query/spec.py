@@ -12,7 +12,7 @@ from typing import Any, Literal, TypeVar
 
 from pydantic import Field, SerializerFunctionWrapHandler, ValidationError, model_serializer, model_validator
 
-from borealis_py.query.errors import QueryError, did_you_mean
+from borealis_py.query.errors import QueryError, did_you_mean, wrong_place, wrong_value
 from borealis_py.query.ingress_spec import IngressSpec
 from borealis_py.query.names import (
     STIME,
@@ -368,8 +368,10 @@ class AppSpec(Value):
             return cls.model_validate_json(text)
         except ValidationError as exc:
             first = exc.errors()[0]
-            where = ".".join(str(part) for part in first["loc"])
-            raise QueryError(f"not an app's description: {first['msg']}{f' at {where}' if where else ''}") from exc
+            where = wrong_place(first)
+            raise QueryError(
+                f"not an app's description: {wrong_value(first)}{f' at {where}' if where else ''}"
+            ) from exc
 
 
 def _digest(value: Any) -> str:

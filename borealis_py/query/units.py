@@ -1,4 +1,4 @@
-"""Parse and format durations (microseconds) and sizes (bytes)."""
+"""Parse and format durations (microseconds) and sizes (bytes); tell which unit the number of a time is in."""
 
 from __future__ import annotations
 
@@ -61,3 +61,36 @@ def format_duration(duration_us: int) -> str:
         if duration_us and duration_us % UNITS_US[unit] == 0:
             return f"{duration_us // UNITS_US[unit]}{unit}"
     return f"{duration_us}us"
+
+
+TIME_UNITS = {
+    "s": ("seconds", 1),
+    "ms": ("milliseconds", 10**3),
+    "us": ("microseconds", 10**6),
+    "ns": ("nanoseconds", 10**9),
+}
+"""What the number of a time may count since 1970: its name, and how many make a second."""
+_OUR_DAYS_S = range(946_684_800, 4_102_444_800)
+"""The years 2000 to 2099."""
+_YEAR_S = 31_556_952
+WRONG_UNIT_US = 10 * _YEAR_S * 1_000_000
+"""Rows that come so long after their time were hardly meant to: their times are read wrong."""
+
+
+def unit_of(number: int) -> str | None:
+    """The unit in which this number is a time of our days, like "ms"; None: in none. Seconds of our days, taken as
+    microseconds, are times of 1970, so it is one unit at most."""
+    return next((unit for unit, (_, in_a_second) in TIME_UNITS.items() if number // in_a_second in _OUR_DAYS_S), None)
+
+
+def looks_like(number: int, unit: str) -> str:
+    """That the number of a time looks like one in another unit than it is read in, for people; "": it does not."""
+    other = unit_of(number)
+    if other in (None, unit):
+        return ""
+    return f'{number} looks like {TIME_UNITS[other][0]} and is read as {TIME_UNITS[unit][0]}: set stime_unit="{other}"'
+
+
+def of_year(stime: int) -> str:
+    """The year of an stime (microseconds since 1970), for people, as good as is needed to see that it is wrong."""
+    return f"the year {1970 + stime // 1_000_000 // _YEAR_S}"

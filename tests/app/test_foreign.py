@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from typing import Any, cast
 
 import pytest
 
 from borealis_py.app.errors import LaunchError
-from borealis_py.app.foreign import ask_inputs, check_foreign, remarks, with_inputs
-from borealis_py.log.base import Log, LogUnreachable
+from borealis_py.app.foreign import ask_inputs, check_foreign, earliest_foreign_us, remarks, with_inputs
+from borealis_py.log.base import Feed, Log, LogUnreachable, Record
 from borealis_py.protocol.settings import Timing
 from borealis_py.query import App, AppSpec, QueryError
 
@@ -20,7 +21,7 @@ class Cluster:
     """A log with nothing but the numbers of partitions of its topics; None: it does not answer."""
 
     def __init__(self, topics: dict[str, int] | None) -> None:
-        self.topics = topics
+        self.counts = topics
 
     def admin(self) -> Cluster:
         return self
@@ -29,13 +30,33 @@ class Cluster:
         pass
 
     def partitions(self, topic: str) -> int:
-        if self.topics is None:
+        if self.counts is None:
             raise LogUnreachable("no Kafka broker answers at localhost:1")
-        return self.topics.get(topic, 0)
+        return self.counts.get(topic, 0)
+
+    def topics(self) -> list[str]:
+        return list(self.counts or ())
 
 
 def on(own: dict[str, int] | None, eu: dict[str, int] | None = None) -> Any:
     return lambda name: cast(Log, Cluster(own if name is None else eu))
+
+
+class Records(Cluster):
+    """A topic of one partition with these times of rows, in the column `at`."""
+
+    def __init__(self, *times: int) -> None:
+        super().__init__({"prod.t0": 1})
+        self.values = [b'{"at": %d}' % at for at in times]
+
+    def lookup(self) -> Records:
+        return self
+
+    def bounds(self, feed: Feed) -> tuple[int, int]:
+        return 0, len(self.values)
+
+    def read(self, feed: Feed, first: int, end: int) -> list[Record]:
+        return [Record(feed, i, 0, None, value) for i, value in enumerate(self.values)][first:end]
 
 
 def at_once(seconds: float) -> None:
@@ -148,6 +169,19 @@ def test_silence_must_show_before_results_are_due() -> None:
         check_foreign(described({"expect": "2750ms"}), Timing())
 
 
+def test_of_a_topic_that_does_not_exist_the_nearest_of_its_cluster_are_named() -> None:
+    spec = described({"cluster": "eu"})
+    for there, said in (
+        ({"prod.t00": 1, "else": 2}, "does not exist in cluster eu; did you mean 'prod.t00'? Create it, or"),
+        (dict.fromkeys("gfedcba", 1), "in cluster eu; topics there: a, b, c, d, e and 2 more. Create it, or"),
+        ({}, "does not exist in cluster eu. Create it, or"),
+    ):
+        with pytest.raises(LaunchError, match=re.escape(said)):
+            with_inputs(spec, on({"prod.t": 1}, there), None, at_once)
+    with pytest.raises(LaunchError, match=re.escape("'t0' does not exist; did you mean 'prod.t1'?")):
+        ask_inputs(spec, on({}, {"prod.t1": 1}), at_once)
+
+
 def test_latenesses_that_are_too_far_apart_are_refused_with_both_numbers() -> None:
     check_foreign(described({"lateness": "3s"}, {"lateness": "250ms"}), Timing())
     with pytest.raises(QueryError, match=r"'t0' has lateness 4s, source 't1' 1s, and the query waits 2750ms"):
@@ -178,3 +212,21 @@ def test_it_is_told_when_silence_would_go_unnoticed() -> None:
     assert remarks(described({"expect": "1s"}, {}), Timing()) == []
     assert remarks(described({"boundary": "data"}, {}), Timing()) == []
     assert remarks(described({}, source=True), Timing()) == []
+
+
+def test_an_app_does_not_begin_in_1970_because_the_times_of_a_topic_are_in_another_unit() -> None:
+    spec = described({"schema": {"at": "int64"}, "stime": "at", "start": "earliest"})
+    at = 1_700_000_000_000_000
+
+    def first(*times: int) -> int | None:
+        return earliest_foreign_us(spec, lambda _: cast(Log, Records(*times)), Timing(), lambda _: None)  # type: ignore[arg-type, return-value]
+
+    assert first() is None
+    assert first(at + 5, 1_700_000_000, at) == at
+    assert first(5, at) == 5
+    with pytest.raises(LaunchError) as told:
+        first(1_700_000_000, 1_700_000_001)
+    assert str(told.value) == (
+        "app 'shop': source 't0': topic prod.t0: its first times seem to be read wrong: 1700000000 looks like seconds "
+        "and is read as microseconds: set stime_unit=\"s\", or begin at start='latest'"
+    )

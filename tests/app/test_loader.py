@@ -56,6 +56,11 @@ def test_modules_beside_the_file_can_be_imported(tmp_path: Path) -> None:
             "line 6: TypeError: .* 'dealy_threshold'; did you mean 'delay_threshold'",
         ),
         (GOOD + "source.distinct('a', seconds=3)\n", "line 6: TypeError: .* 'seconds'; it takes .*within"),
+        (
+            "import pydantic\nclass M(pydantic.BaseModel):\n    n: int\n    @pydantic.field_validator('n')\n"
+            "    def even(cls, n):\n        raise ValueError('it is odd')\nM(n=3)\n",
+            "line 7: M: n: it is odd\n",
+        ),
         (GOOD + "len(source, x=1)\n", r"line 6: TypeError: len\(\) takes no keyword arguments\n"),
     ],
 )

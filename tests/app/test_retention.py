@@ -12,15 +12,16 @@ from borealis_py.app.settings import give_up_replica, set_retain
 from borealis_py.app.state import AppState, NoSuchApp, read_settings
 from borealis_py.app.topics import fit_segments
 from borealis_py.log import topics
-from borealis_py.log.acks import Forgotten, read_acks
+from borealis_py.log.acks import Forgotten, ack_record, read_acks
 from borealis_py.log.base import Feed, LogError
 from borealis_py.log.description import Life
 from borealis_py.node.dynamic_settings import DynamicSettings
 from borealis_py.protocol.settings import SettingsError, Timing
-from borealis_py.protocol.trimming import NodeReads, ReplicaName, Retain
+from borealis_py.protocol.trimming import Need, NodeReads, ReplicaName, Retain
 from borealis_py.query import App
 from borealis_py.query.retention import Keep
 from borealis_py.runtime.specs import trimming_of
+from sunion.units import Bucket
 from tests.support.app_log import NAME, AppLog
 
 HOUR_US = 3_600_000_000
@@ -128,7 +129,7 @@ def test_an_unknown_stream_is_refused_with_the_nearest() -> None:
 
 def test_less_than_the_delay_threshold_is_refused() -> None:
     log = UpLog()
-    with pytest.raises(SettingsError, match="q: 1s is shorter than its delay threshold, 3s"):
+    with pytest.raises(SettingsError, match="q: retain='1s' is shorter than its delay threshold, 3s"):
         set_retain(log, log.state(), "q", 1_000_000)
     set_retain(log, log.state(), "s", 1_000_000)
 
@@ -142,8 +143,17 @@ def test_a_replica_is_given_up() -> None:
 
 def test_so_is_one_that_its_node_no_longer_has() -> None:
     log = UpLog()
-    give_up_replica(log, log.state(), "q.r7")
-    assert len(log.words()) == 1
+    state, name = log.state(), ReplicaName("q", 7)
+    with pytest.raises(NoSuchApp, match=r"no replica 'q\.r7'; did you mean .* it has cut\.r0, .*, q\.r2$"):
+        give_up_replica(log, state, "q.r7")
+    assert log.words() == []
+    need = Need(inc=1, uid="u", number=1, bucket=Bucket(5), offsets={})
+    for gone in (name, ReplicaName("of another life", 0)):
+        log.put(ack_record(NAME, state.app_uid, gone, need))
+    with pytest.raises(NoSuchApp, match=r"no replica 'q\.r8'; did you mean .* it has cut\.r0, .*, q\.r2, q\.r7$"):
+        give_up_replica(log, state, "q.r8")
+    give_up_replica(log, state, "q.r7")
+    assert log.words()[-1] == (name, Forgotten(state.app_uid))
 
 
 @pytest.mark.parametrize("name", ["nobody.r0", "q", "q.0", "q.r", "q.r-1", "q.r01", ""])

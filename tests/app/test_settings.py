@@ -7,7 +7,7 @@ from dataclasses import replace
 import msgspec
 import pytest
 
-from borealis_py.app.settings import MOST_US, SettingChange, _wanted, checked, in_force
+from borealis_py.app.settings import MOST_US, SettingChange, _wanted, checked, in_force, kept_too_short_now
 from borealis_py.app.state import AppState, NoSuchApp
 from borealis_py.log.messages import Description, Policy
 from borealis_py.protocol.settings import DelayPolicy, Delays, SettingsError, Timing
@@ -76,8 +76,27 @@ def test_what_can_hold_depends_on_the_timing_of_the_app() -> None:
     assert in_force(state, "alone").threshold_us == 290_000
 
 
+def test_a_threshold_above_what_is_kept_of_the_query_is_refused_and_one_that_is_lowered_is_not() -> None:
+    """Live readers would wait for results that replicas have deleted."""
+    state, hour = app(), 3_600_000_000  # all is kept for an hour
+    checked(state, "alone", hour)
+    with pytest.raises(
+        SettingsError,
+        match=r"alone: retain='1h' is shorter than its delay threshold, 2h: .*first: `borealis retain alone 2h`",
+    ):
+        checked(state, "alone", 2 * hour)
+    for kept in (None, 0, 2 * hour):
+        checked(replace(state, retained={"alone": kept}), "alone", 2 * hour)
+    below = replace(state, thresholds={"alone": 2 * hour})
+    assert kept_too_short_now(below) == {
+        "alone": "alone: retain='1h' is shorter than its delay threshold, 2h: live readers wait that long"
+    }
+    assert kept_too_short_now(state) == {}
+    checked(below, "alone", 2 * hour - 1)
+
+
 def test_more_than_a_year_is_a_slip() -> None:
-    checked(app(), "alone", MOST_US)
+    checked(replace(app(), retained={"alone": None}), "alone", MOST_US)
     with pytest.raises(SettingsError, match="more than 365d"):
         checked(app(), "alone", MOST_US + 1)
 

@@ -69,6 +69,36 @@ def test_describing_starts_nothing_and_may_be_repeated(borealis: Borealis, here:
     assert read_app(KafkaLog(bootstrap), "described").origin == state.origin
 
 
+def test_of_an_origin_asked_for_again_it_is_said_which_one_holds(
+    borealis: Borealis, here: Path, bootstrap: str
+) -> None:
+    """It was passed over without a word."""
+    (here / "app.py").write_text(app_text("begun"))
+    assert "--origin" not in borealis("up", "app.py", "--describe-only", "--origin", "now").err
+    state = read_app(KafkaLog(bootstrap), "begun")
+    begun = show(Buckets(state.spec.bucket_us).start(state.origin))
+    for word in ("now", "earliest"):
+        said = borealis("up", "app.py", "--describe-only", "--origin", word)
+        assert said.code == 0
+        assert f"app begun begins at {begun}, which was written once: --origin {word} changes nothing." in said.err
+        assert f"`borealis up --reset --origin {word}` begins anew" in said.err
+    assert "--origin" not in borealis("up", "app.py", "--describe-only").err
+    assert "--origin" not in borealis("up", "app.py", "--describe-only", "--origin", begun).err
+    assert read_app(KafkaLog(bootstrap), "begun").origin == state.origin
+
+
+def test_a_file_with_a_threshold_above_what_was_set_to_be_kept_is_told(borealis: Borealis, here: Path) -> None:
+    (here / "app.py").write_text(app_text("kept"))
+    assert borealis("up", "app.py", "--describe-only").code == 0
+    assert borealis("retain", "sums", "5s").code == 0
+    assert "is shorter than its delay threshold, 6s" in borealis("threshold", "sums", "6s").err
+    assert "retain" not in borealis("up", "app.py", "--describe-only").err
+    (here / "app.py").write_text(app_text("kept", threshold="10s"))
+    said = borealis("up", "app.py", "--describe-only")
+    assert (said.code, "sums: retain='5s' is shorter than its delay threshold, 10s" in said.err) == (0, True)
+    assert "`borealis retain sums 10s` keeps enough" in said.err
+
+
 def test_a_replica_waits_for_its_description_and_ends_in_order(borealis: Borealis, here: Path) -> None:
     (here / "app.py").write_text(app_text("waited"))
     with foreground("0", "--app", "waited", "--host", "process", "--http", "127.0.0.1:0") as process:

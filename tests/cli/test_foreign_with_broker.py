@@ -59,8 +59,8 @@ def test_inspect_shows_what_an_app_must_know_of_it(borealis: Borealis, topic: To
     assert 'stime="at", stime_unit="ms", lateness="500ms", partitions=2)' in said.out
     found = json.loads(borealis("inspect", topic.name, "--json").out)
     assert (found["format"], found["records"], found["unusable"], found["partitions"]) == ("json", 3, 1, 2)
-    said = borealis("inspect", f"{topic.name}.absent")
-    assert (said.code, "there is no topic" in said.err) == (1, True)
+    said = borealis("inspect", f"{topic.name}s")
+    assert (said.code, f"there is no topic '{topic.name}s'; did you mean '{topic.name}'" in said.err) == (1, True)
 
 
 def test_its_inputs_stay_when_it_grows_and_check_needs_no_number(

@@ -64,6 +64,18 @@ def test_it_is_told_what_is_missing_and_who_copies() -> None:
     assert told == "source orders: no ingress runs, so nothing of it arrives. `borealis up` starts them"
 
 
+def test_it_is_told_how_times_seem_to_be_read_wrong() -> None:
+    wrong = '1790000000 looks like seconds and is read as microseconds: set stime_unit="s"'
+    told, late = ingress_remarks(
+        ingress_state(), both(inputs=(ingress_input(0), ingress_input(1, late=3, misread=wrong))), WALL_US
+    )
+    assert told == (
+        f"source orders: times of topic prod.orders seem to be read wrong, and their rows are dead letters: {wrong} in "
+        "app.topic('orders', ...), and begin the app anew: `borealis up --reset`"
+    )
+    assert late.startswith("source orders: 3 rows came later")
+
+
 def test_it_is_told_what_users_have_set() -> None:
     state = replace(ingress_state(), set_of_sources={"orders": SourceSettings(1_500_000, frozenset({0, 4}), True)})
     told = ingress_remarks(state, both(), WALL_US)

@@ -54,10 +54,11 @@ def test_it_changes_it(log: AppLog, capsys: pytest.CaptureFixture[str]) -> None:
         (["s", "ned"], "did you mean 'needed'"),
         (["s", "audite"], "did you mean 'audited'"),
         (["q", "audited"], '"audited" is for sources'),
-        (["q", "1s"], "shorter than its delay threshold, 3s"),
+        (["q", "1s"], "retain='1s' is shorter than its delay threshold, 3s"),
         (["x"], "no source, node or query 'x'"),
         (["x", "1h"], "no source, node or query 'x'"),
         (["--forget", "q"], "no replica 'q'"),
+        (["--forget", "q.r7"], "no replica 'q.r7'; did you mean 'q.r1' or 'q.r0'? it has q.r0, q.r1"),
     ],
 )
 def test_what_makes_no_sense_is_refused_and_changes_nothing(

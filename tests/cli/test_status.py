@@ -234,6 +234,31 @@ def test_the_ingress_of_a_topic_is_what_waits_for_its_late_rows() -> None:
     assert [("its ingress waits 60 s" in said[0]), ("the ingress of t.0 waits 60 s" in said[1])] == [True, True]
 
 
+def test_rows_whose_times_must_be_read_wrong_are_told_with_the_unit_to_set() -> None:
+    """`status` said that all came within 1.79e+09 s."""
+    app = App("a")
+    topic = app.topic("t", topic="prod.t", schema={"x": "int", "at": "int"}, stime="at", stime_unit="ms", partitions=1)
+    app.query("q", app.union(topic, app.source("s", schema={"x": "int", "at": "int"})), delay_threshold="3s")
+    state = AppState("a", app.describe(), Description("", "", 0, "", "a1"))
+
+    def said(name: str, behind_us: int) -> str:
+        one = msgspec.structs.replace(source(name), late_us=(0, 0, behind_us), tuples=9)
+        (line,) = remarks(state, {("q", 0): status(inputs=(one,))}, WALL_US)
+        return line
+
+    seconds = WALL_US // 1_000_000
+    assert said("t.0", WALL_US - seconds * 1_000) == (
+        "rows of t.0 in topic prod.t have times of the year 1970, and are dead letters: one near "
+        f'{seconds} looks like seconds and is read as milliseconds: set stime_unit="s"'
+    )
+    assert said("s", WALL_US - seconds) == (
+        "rows of s have times of the year 1970, and are dead letters: one near "
+        f"{seconds} looks like seconds and is read as microseconds: convert the column"
+    )
+    assert said("s", 20 * 31_556_952_000_000).endswith("are dead letters: check the column of their times and its unit")
+    assert "all within 3.15e+07 s" in said("s", 31_500_000_000_000)
+
+
 def fate(**changes: object) -> Fate:
     return replace(Fate(3, "killed by SIGKILL", WALL_US - 5_000_000, False), **changes)  # type: ignore[arg-type]
 

@@ -96,6 +96,8 @@ def test_zero_where_it_has_a_meaning(here: Path) -> None:
         ("engine_memory: 1\n", "setting 'engine_memory': it must be text; put it in quotes"),
         ("a: [1\n", "is not YAML"),
         ("clusters: eu\n", "setting 'clusters': it must be a map"),
+        ("clusters: {eu: 5}\n", "setting 'clusters.eu': it must be a map"),
+        ("data_dir: 5\n", "setting 'data_dir': it must be the path of a directory"),
         ("clusters:\n  eu: {}\n", r"setting 'clusters\.eu\.bootstrap': it is missing"),
         ("clusters:\n  eu:\n    bootstrp: x\n", r"'clusters\.eu\.bootstrp'; did you mean 'bootstrap'"),
         ("clusters:\n  eu:\n    bootstrap: x:1\n    kafka: {a: {b: c}}\n", "with dots"),

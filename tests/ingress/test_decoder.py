@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from borealis_py.ingress.decoder import Decoded, TopicDecoder
 from borealis_py.ingress.formats.json_objects import JsonFormat
 from borealis_py.log.base import Feed, Record
+from borealis_py.query.units import TIME_UNITS
 
 COLUMNS = {"s": "string", "n": "int64", "x": "double", "b": "bool", "at": "int64"}
 AT = 1_700_000_000_000_000
@@ -63,7 +64,7 @@ def test_missing_fields_are_null_unknown_ones_ignored_and_an_integer_is_a_double
         ({"at": None}, "stime missing"),
         ({"at": 0}, "stime missing"),
         ({"at": -5}, "stime missing"),
-        ({"at": 2**62}, "stime missing"),
+        ({"at": 2**62}, "stime 4611686018427387904 is beyond all times in microseconds"),
     ],
 )
 def test_anything_else_is_a_dead_letter_that_says_why(value: object, reason: str) -> None:
@@ -90,7 +91,10 @@ def test_nanoseconds_are_cut_to_microseconds() -> None:
 
 
 def test_a_time_that_overflows_in_its_unit_is_none() -> None:
-    assert one({"at": 2**60}, unit="s") == "stime missing"
+    assert one({"at": 2**60}, unit="s") == (
+        "stime 1152921504606846976 is beyond all times in seconds; 1152921504606846976 looks like nanoseconds "
+        'and is read as seconds: set stime_unit="ns"'
+    )
 
 
 def test_without_a_column_the_records_time_counts() -> None:
@@ -135,3 +139,28 @@ def test_together_cut_or_one_by_one_is_the_same(values: list[bytes | None], coun
     assert [*said(first), *said(rest)] == alone
     assert [*first.records, *rest.records] == records(values)
     assert [*first.stimes, *rest.stimes] == list(whole.stimes)
+
+
+@pytest.mark.parametrize("meant", ["s", "ms", "us", "ns"])
+@pytest.mark.parametrize("said", ["s", "ms", "us", "ns"])
+def test_a_time_in_another_unit_is_recognised_by_its_number(said: str, meant: str) -> None:
+    number = AT * TIME_UNITS[meant][1] // 1_000_000
+    found = decoder(unit=said).decode(records([json.dumps({"at": number}).encode()]))
+    told = decoder(unit=said).misread(int(found.stimes[0]), 0) if len(found.at) else found.misread
+    if said == meant:
+        assert told == ""
+    else:
+        assert told.endswith(
+            f'looks like {TIME_UNITS[meant][0]} and is read as {TIME_UNITS[said][0]}: set stime_unit="{meant}"'
+        )
+        assert told.split(" ")[0] == str(number)
+
+
+def test_a_time_of_another_century_in_no_unit_of_ours_is_told_by_its_year() -> None:
+    year = 31_556_952_000_000
+    assert (
+        decoder().misread(25 * year, 31 * year)
+        == f"{25 * year} is of the year 1995: check stime='at' and its stime_unit="
+    )
+    assert decoder().misread(25 * year, year) == ""
+    assert decoder(stime=None).misread(1, 31 * year) == "1 is of the year 1970: check what stime= names"

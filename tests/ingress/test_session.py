@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from structlog.testing import capture_logs
 
 from borealis_py.ingress.session import IngressState
 from borealis_py.log.base import Feed, NewRecord
@@ -17,6 +18,28 @@ def test_rows_are_copied_at_once_each_into_the_input_of_its_partition() -> None:
     world.send(1)
     world.run(0.01)
     assert [[row["n"] for row in world.copied(i).rows] for i in (0, 1)] == [[1], [2]]
+
+
+def test_rows_of_a_busy_topic_share_records_and_none_waits_for_longer_than_20_ms_or_the_end_of_its_bucket() -> None:
+    """Each record costs every replica a turn: at 450 rows a second they were 450 a second."""
+    world = TopicWorld(partitions=1)
+    world.copying()
+    world.run(0.5 - (world.now - T0) % W / 1_000_000)
+    world.send(0)
+    world.run(0.015)
+    assert world.numbers() == [1], "the first one goes at once"
+    before = len(list(world.memory.committed(world.plan.targets[0].feed)))
+    for _ in range(100):
+        world.run(0.002)
+        world.send(0)
+        assert world.sent - len(world.numbers()) <= 20
+        closed = [row for row in world.copied().rows if (row["bucket"] + 1) * W <= world.copied().boundary]
+        assert [row["n"] for row in closed] == list(range(1, len(closed) + 1))
+    world.run(0.1)
+    assert world.numbers() == list(range(1, 102))
+    assert world.copied().letters == []
+    records = len(list(world.memory.committed(world.plan.targets[0].feed))) - before
+    assert records <= 21, "50 a second, and the boundaries"
 
 
 def test_an_idle_topic_is_promised_by_the_clock_at_each_buckets_end() -> None:
@@ -48,6 +71,30 @@ def test_what_comes_later_is_a_dead_letter_that_says_how_late_it_was() -> None:
     assert copied.late == 0  # its ingress refused it, not the fold
     assert process.session is not None
     assert process.session.counts.late == 1
+
+
+def test_times_in_another_unit_are_dead_letters_that_say_so_and_so_does_the_owner() -> None:
+    """They were late by 1.79e+09 s, and what to do about that was for people to find out."""
+    world = TopicWorld(partitions=2)
+    process = world.copying()
+    seconds, told = T0 // 1_000_000, 'looks like seconds and is read as microseconds: set stime_unit="s"'
+    with capture_logs() as logs:
+        for _ in range(3):
+            world.send(1, at=seconds)
+            world.run(0.2)
+    world.send(0, at=T0 * 1_000)
+    world.send(0)
+    world.run(0.2)
+    assert [reason.partition("; ")[2] for reason, _ in world.copied(1).letters] == [f"{seconds} {told}"] * 3
+    (future,) = world.copied(0).letters
+    assert future[0].startswith("future:")
+    assert future[0].endswith('looks like nanoseconds and is read as microseconds: set stime_unit="ns"')
+    assert world.numbers() == [5]
+    assert process.session is not None
+    assert [one.misread[:10] for one in process.session.copied] == [str(T0 * 1_000)[:10], str(seconds)]
+    assert [line["event"] for line in logs if "read wrong" in line["event"]] == [
+        f"topic 'prod.orders': stimes seem to be read wrong: {seconds} {told}"
+    ]
 
 
 def test_a_row_over_a_minute_ahead_is_a_dead_letter_and_moves_nothing() -> None:

@@ -108,6 +108,7 @@ def test_a_topic_is_a_source_of_the_app() -> None:
         ({"format": "text"}, "format='text' is the whole record as one column of string or binary"),
         ({"format": "text", "schema": {"n": "int64"}}, "this schema has n: int64"),
         ({"stime": "att"}, r"unknown column 'att' in stime of topic 'orders'; did you mean 'at'\?"),
+        ({"stime": ["at"]}, r"unknown column .\['at'\]. in stime of topic 'orders'"),
         ({"stime": "shop"}, "stime='shop' is a string"),
         ({"stime": "at", "stime_unit": "min"}, r"stime_unit='min'; .*choose s or ms or us or ns"),
         ({"stime_unit": "ms"}, "without stime= a row's time is its record's timestamp"),

@@ -210,13 +210,13 @@ def _origin_us(state: AppState) -> int:
 
 def _warn_of_times(state: AppState, stream: str, first_us: int, paced: bool) -> None:
     from borealis_py.app.origin import show
-    from borealis_py.client.stimes import other_unit
+    from borealis_py.query.units import TIME_UNITS, unit_of
 
-    origin_us, unit = _origin_us(state), other_unit(first_us)
-    if unit is not None:
+    origin_us, unit = _origin_us(state), unit_of(first_us)
+    if unit not in (None, "us"):
         say(
-            f"warning: times of {stream} seem to be {unit}, and are taken as microseconds: the first is {first_us}. "
-            "Convert the column",
+            f"warning: times of {stream} seem to be {TIME_UNITS[unit][0]}, and are taken as microseconds: "
+            f"the first is {first_us}. Convert the column",
             "yellow",
         )
     elif first_us < origin_us and not paced:

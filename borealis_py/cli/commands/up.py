@@ -93,10 +93,12 @@ def up(
     from borealis_py.app.loader import load_spec
     from borealis_py.app.process_spec import ProcessSpec
     from borealis_py.app.replicas import ReplicaProcesses
+    from borealis_py.app.settings import kept_too_short_now
     from borealis_py.app.sources.ended import ended_sources
     from borealis_py.app.timing import differences
     from borealis_py.app.up_lock import alone
     from borealis_py.node.code_storage import StoredCode
+    from borealis_py.query import format_duration
     from borealis_py.runtime.lean_imports import hidden
 
     context = open_context(bootstrap, data_dir, http)
@@ -124,8 +126,13 @@ def up(
         first = partial(first_foreign_us, spec, context, timing)
         state = launch.describe(context.log, spec, reports, origin, time.time_ns() // 1000, timing, first)
     fit_segments(context.log, state)
+    if before is not None and (source := ctx.get_parameter_source("origin")) and source.name == "COMMANDLINE":
+        _tell_origin(state, origin)
     if before is not None and (other := differences(before.timing, state.timing)):
         say(f"timing of app {state.name}: {', '.join(other)}", "yellow")
+    for query, why in kept_too_short_now(state).items():
+        least = format_duration(state.threshold_us(query))
+        say(f"{why}. `borealis retain {query} {least}` keeps enough, `borealis threshold` waits less", "yellow")
     if describe_only:
         say(f"app {state.name} is described at {context.log.bootstrap}", "bold green")
         return
@@ -156,6 +163,20 @@ def up(
         )
     replicas = ProcessSpec.of(context.config, context.log, host, master)
     _start(context, state, processes, replicas, not no_restart, take_over)
+
+
+def _tell_origin(state: AppState, asked: str) -> None:
+    """What holds, where an origin was asked for that an app has already. Another time than its own is refused."""
+    from borealis_py.app.origin import WORDS, show
+    from sunion.bucket import Buckets
+
+    if asked in WORDS:
+        begun = show(Buckets(state.spec.bucket_us).start(state.origin))
+        say(
+            f"app {state.name} begins at {begun}, which was written once: --origin {asked} changes nothing. "
+            f"`borealis up --reset --origin {asked}` begins anew",
+            "yellow",
+        )
 
 
 def _start(

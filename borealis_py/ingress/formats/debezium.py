@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from codecs import BOM_UTF8
 from collections.abc import Mapping, Sequence
 
 import msgspec
@@ -52,6 +53,8 @@ class DebeziumFormat(ImmediateFormat):
         at, ops, states = [], [], []
         for i, value in enumerate(values):
             change = self._change(value)
+            if isinstance(change, str) and value.startswith(BOM_UTF8):
+                change = self._change(value.removeprefix(BOM_UTF8))
             if isinstance(change, str):
                 bad[i] = change
                 continue

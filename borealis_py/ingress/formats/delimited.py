@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import math
+from codecs import BOM_UTF8
 from collections.abc import Callable, Mapping, Sequence
 
 import pyarrow as pa
@@ -20,7 +21,7 @@ _END = (b"\r\n", b"\n")
 
 
 class CsvFormat(ImmediateFormat):
-    """A line a value; a line break at its end belongs to it.
+    """A line a value; a line break at its end belongs to it, and so does a byte order mark before it.
 
     Args:
         fields: what the values of a line are, in order. Those that are no columns are ignored, and so are values after
@@ -39,7 +40,11 @@ class CsvFormat(ImmediateFormat):
     def rows(self, values: Sequence[bytes]) -> FormatRows:
         """See `RecordFormat.rows`."""
         bad: dict[int, str] = {}
-        records = self._together(values)
+        joined = b"\n".join(values)
+        if BOM_UTF8 in joined:
+            values = [value.removeprefix(BOM_UTF8) for value in values]
+            joined = b"\n".join(values)
+        records = self._together(joined, len(values))
         at: Sequence[int] = range(len(values))
         if records is None:
             found = [self._split(value) for value in values]
@@ -53,10 +58,9 @@ class CsvFormat(ImmediateFormat):
         ]
         return rows_of(self.schema, self._fits, columns, at, bad)
 
-    def _together(self, values: Sequence[bytes]) -> list[list[str]] | None:
+    def _together(self, joined: bytes, count: int) -> list[list[str]] | None:
         """The texts of each value; None: some are not as simple as most, or bad."""
-        joined = b"\n".join(values)
-        if b'"' in joined or b"\r" in joined or b"\0" in joined or joined.count(b"\n") != len(values) - 1:
+        if b'"' in joined or b"\r" in joined or b"\0" in joined or joined.count(b"\n") != count - 1:
             return None
         try:
             lines = joined.decode().split("\n")

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from codecs import BOM_UTF8
 from collections.abc import Mapping, Sequence
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from borealis_py.engine.rows import segment_schema
 from borealis_py.ingress.formats.base import FormatRows, ImmediateFormat
 
 
 class TextFormat(ImmediateFormat):
-    """A value is the row's only column: UTF-8 where that is a string, any bytes where it is binary."""
+    """A value is the row's only column: UTF-8 where that is a string, less a byte order mark before it; any bytes where
+    it is binary."""
 
     def __init__(self, columns: Mapping[str, str]) -> None:
         self.schema: pa.Schema = segment_schema(columns).remove(len(columns))
@@ -22,6 +25,9 @@ class TextFormat(ImmediateFormat):
         """See `RecordFormat.rows`."""
         (field,) = self.schema
         column, bad = pa.array(values, pa.binary()), dict[int, str]()
+        if pa.types.is_string(field.type) and pc.any(pc.starts_with(column, BOM_UTF8)).as_py():
+            values = [value.removeprefix(BOM_UTF8) for value in values]
+            column = pa.array(values, pa.binary())
         try:
             made = column.cast(field.type)
         except pa.ArrowInvalid:

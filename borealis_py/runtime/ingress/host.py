@@ -65,9 +65,9 @@ class IngressHost:
         self._clock = clock or SystemClock()
 
     def run(self) -> int:
-        """Returns the exit code."""
+        """Returns the exit code: of an end that people must know of, else of what ended last."""
         woken = threading.Event()
-        members = self._make(woken.set)
+        members, why = self._make(woken.set), exit_codes.STOPPED.means
         try:
             while not self.stop.is_set() and any(member.code is None for member in members):
                 woken.clear()
@@ -76,13 +76,18 @@ class IngressHost:
                 due = [at for member in members if (at := member.next_wakeup()) is not None]
                 if due:
                     woken.wait(min(STOP_LOOK_S, max(0.0, (min(due) - self._clock.wall_us()) / 1e6)))
-            if self._stay is not None and all(member.code is exit_codes.STOPPED for member in members):
+            if self._stay is not None and all(member.code is exit_codes.ENDED for member in members):
                 for member in members:
                     member.stays(self._clock.wall_us(), REMARK)
                 return self._stay(self.stop).code
+        except BaseException as exc:
+            why = f"its process failed: {type(exc).__name__}: {exc}"
+            raise
         finally:
             for member in members:
-                member.close(self._clock.wall_us())
+                member.close(self._clock.wall_us(), why)
             self._close()
-        codes = [member.code.code for member in members if member.code is not None]
-        return max(codes, default=exit_codes.STOPPED.code)
+        bad = [code.code for member in members if (code := member.code) not in (None, exit_codes.ENDED)]
+        if bad:
+            return max(bad)
+        return (exit_codes.ENDED if all(member.code for member in members) else exit_codes.STOPPED).code

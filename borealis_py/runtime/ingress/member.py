@@ -27,7 +27,7 @@ REPORT_US = 1_000_000
 ENDS: tuple[tuple[type[Exception], ExitCode], ...] = (
     (BegunAnew, exit_codes.OTHER_LIFE),
     (StreamForgotten, exit_codes.LOST),
-    (StreamEnded, exit_codes.STOPPED),
+    (StreamEnded, exit_codes.ENDED),
 )
 """Ends of a session that beginning again would not heal, and the exit codes of its process."""
 
@@ -140,7 +140,7 @@ class TopicMember:
         self.code = next((code for kind, code in ENDS if isinstance(exc, kind)), None)
         self._over = IngressRole.ENDED if isinstance(exc, StreamEnded) else IngressRole.STOPPED
         if self.code is not None:
-            (self._log.warning if self.code is exit_codes.STOPPED else self._log.error)(
+            (self._log.warning if self.code is exit_codes.ENDED else self._log.error)(
                 "this ingress ends", why=str(exc), exit=self.code.name
             )
             return

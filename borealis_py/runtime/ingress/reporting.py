@@ -49,6 +49,7 @@ class ReportedSession:
                 missing=self._why_missing(one),
                 unreadable=one.unreadable,
                 given_up=one.given_up,
+                misread=one.misread,
             )
             for i, one in enumerate(session.copied)
         )

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable
 import pytest
 
 from borealis_py.app import exit_codes
+from borealis_py.app.exit_codes import described
 from borealis_py.client.target import BegunAnew, PublishFailed, StreamEnded, StreamForgotten
 from borealis_py.ingress.source_settings import SourceSettings
 from borealis_py.log.base import LogUnreachable
@@ -19,6 +20,9 @@ from tests.support.ingress_statuses import ingress_input
 from tests.support.running import until
 
 S = 1_000_000
+
+
+ASKED = exit_codes.STOPPED.means
 
 
 class Session:
@@ -113,7 +117,7 @@ def test_one_that_cannot_begin_goes_on_trying() -> None:
     [
         (BegunAnew("anew"), exit_codes.OTHER_LIFE, "stopped"),
         (StreamForgotten("anew"), exit_codes.LOST, "stopped"),
-        (StreamEnded("anew", 3), exit_codes.STOPPED, "ended"),
+        (StreamEnded("anew", 3), exit_codes.ENDED, "ended"),
     ],
 )
 def test_one_that_ends_by_name_does_not_begin_again(error: Exception, code: exit_codes.ExitCode, role: str) -> None:
@@ -160,7 +164,31 @@ def test_the_end_of_one_topic_leaves_the_others_running_and_is_the_exit_code() -
     assert thread.is_alive()
     host.stop.set()
     thread.join(20)
-    assert (codes, closed, lasting.said[-1]) == ([exit_codes.LOST.code], [True], ("stopped", ""))
+    assert (codes, closed, lasting.said[-1]) == ([exit_codes.LOST.code], [True], ("stopped", ASKED))
+
+
+def test_one_whose_sources_have_all_ended_was_not_asked_to_stop() -> None:
+    """`up` and `status` said so of one that a supervisor had started: its exit code was that of a stop."""
+    begun, members = ended(StreamEnded("over", 4))
+    assert IngressHost(members, lambda: None).run() == exit_codes.ENDED.code
+    assert [one.said for one in begun] == [[("ended", "over")]] * 2
+    assert described(exit_codes.ENDED.code) == (
+        "exit code 11, ended: all its sources have ended, and nothing can follow END"
+    )
+    _, members = ended(BegunAnew("anew"))
+    assert IngressHost(members, lambda: None).run() == exit_codes.OTHER_LIFE.code
+
+
+def test_one_whose_process_fails_says_that() -> None:
+    class Broken(Session):
+        def next_wakeup(self) -> int:
+            raise RuntimeError("a bug")
+
+    begun = Begun(Broken([]))
+    host = IngressHost(lambda wake: [begun.member()], lambda: None)
+    with pytest.raises(RuntimeError):
+        host.run()
+    assert begun.said[-1] == ("stopped", "its process failed: RuntimeError: a bug")
 
 
 def test_a_process_whose_topics_have_all_ended_ends() -> None:
