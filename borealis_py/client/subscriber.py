@@ -24,7 +24,8 @@ from borealis_py.log.ends import LOOK_US, EndsWatch
 from borealis_py.log.messages import Threshold, decode
 from borealis_py.log.progress import Published
 from borealis_py.log.records import unpack_stream
-from borealis_py.log.stream import StreamDecoder, decoded, deleted, first_kept, readable
+from borealis_py.log.stream import StreamDecoder, decoded, readable
+from borealis_py.log.stream_topics import Coverage, StreamTopics
 from borealis_py.protocol.delay import ALWAYS
 from borealis_py.protocol.settings import SettingsError
 from borealis_py.protocol.stream_view import StreamView
@@ -122,7 +123,8 @@ class LiveSubscription:
         self._app, self._life = app, Life(app_uid)
         self._decoder = partial(StreamDecoder, self._life, schema)
         self._decoders = [self._decoder() for _ in range(replicas)]
-        start = first_kept(self._lookup, list(self._feeds), buckets, self._decoder, start)
+        self._topics = StreamTopics(self._lookup, tuple(self._feeds), buckets, self._decoder)
+        start = self._topics.first_kept(start)
         self.stream = StreamView(query, replicas, Bucket(start), buckets, wait_us)
         self._ends = EndsWatch(self._lookup, self._reader)
         self._read_to = ALWAYS
@@ -182,7 +184,7 @@ class LiveSubscription:
         """New records. A cursor that is read slower than the others may go on behind records that are deleted (R16).
 
         Raises:
-            RetentionLost: the next bucket was among these.
+            RetentionLost: the next bucket was among these, and no other replica has it.
         """
         try:
             return polled(self._reader, self._lookup, self._app, self._life)
@@ -196,7 +198,7 @@ class LiveSubscription:
 
     def _refuse_lost(self, feed: Feed) -> None:
         next_ = self.stream.next
-        if deleted(self._lookup, feed, self.stream.buckets, self._decoder(), next_):
+        if self._topics.coverage(feed, next_) is Coverage.BEYOND and not self._topics.holds(next_):
             raise RetentionLost(
                 f"{feed.topic}: bucket {next_} is to be shown next and is no longer kept (retention). Subscribe again: "
                 "it begins at what is kept"

@@ -42,7 +42,6 @@ from sunion.model import (
     TentativeBucket,
     Undo,
 )
-from sunion.stream_fold import Stable, StreamFold
 
 log = structlog.get_logger("borealis.stream")
 
@@ -195,7 +194,14 @@ class StreamDecoder:
         return parts
 
     def _forget(self, said: Headed) -> None:
-        """Everything below a stable bucket came before it (B2): any parts left of those are copies."""
+        """Forget parts below a stable bucket: they are copies, because all below it lay whole in the stream's topics
+        before it was written (B2).
+
+        Most of that came in this topic. Below a hole another replica's has it, and whoever needs it reads that one,
+        too. So no bucket is missed, even where a replica that starts again from an older checkpoint fills the hole
+        late, in parts, and a record of its predecessor's comes between them: what it fills in is a copy. A copy that
+        loses some of its parts is dropped as a whole, since those that follow do not make it complete.
+        """
         stable = isinstance(said, StableHeader)
         for other in [o for o in self._open if o.bucket <= said.bucket]:
             if stable or (isinstance(other, TentativeHeader) and other.inc == said.inc):
@@ -258,100 +264,3 @@ def readable(record: Record, decoder: StreamDecoder) -> StreamRecord | None:
             why=str(exc),
         )
         return None
-
-
-class StreamGap(Exception):
-    """A replica's topic does not hold all the requested stable buckets."""
-
-
-def deleted(lookup: Lookup, feed: Feed, buckets: Buckets, decoder: StreamDecoder, bucket: int) -> bool:
-    """Whether one replica's topic has been truncated beyond `bucket`, so that it no longer covers that bucket.
-
-    Args:
-        decoder: a new one.
-
-    Raises:
-        LogError: the log could not be read.
-    """
-    if lookup.bounds(feed)[0] == 0:
-        return False
-    fold = StreamFold(feed.topic, 2, bucket)  # two: a single waiting cursor is not an error
-    for said in follow(records_from(lookup, feed, buckets, bucket), decoder):
-        fold.read([(0, said)])
-        if fold.waits(0) or fold.next > bucket:
-            break
-    return fold.waits(0)
-
-
-def first_stable(lookup: Lookup, feed: Feed, decoder: StreamDecoder) -> int | None:
-    """The first stable bucket in one replica's topic: from there on it has no hole (B2). None: it has none.
-
-    Args:
-        decoder: a new one.
-
-    Raises:
-        LogError: the log could not be read.
-    """
-    for said in follow(lookup.read(feed, *lookup.bounds(feed)), decoder):
-        if isinstance(said, StableBucket | StableRange):
-            return said.bucket if isinstance(said, StableBucket) else said.first
-    return None
-
-
-def first_kept(
-    lookup: Lookup, feeds: Sequence[Feed], buckets: Buckets, decoder: Callable[[], StreamDecoder], bucket: int
-) -> int:
-    """The first bucket at or after `bucket` that all of a stream's truncated topics still have. Another topic may reach
-    further back, and yet end where its replica has died.
-
-    Args:
-        decoder: makes a new one.
-
-    Raises:
-        LogError: the log could not be read.
-    """
-    truncated = [feed for feed in feeds if deleted(lookup, feed, buckets, decoder(), bucket)]
-    found = (first_stable(lookup, feed, decoder()) for feed in truncated)
-    return max([bucket, *(first for first in found if first is not None)])
-
-
-def read_stable(
-    lookup: Lookup,
-    feed: Feed,
-    buckets: Buckets,
-    codec: RowCodec,
-    decoder: StreamDecoder,
-    first: int,
-    end: int,
-    takes: Callable[[Output], bool] = lambda output: True,
-) -> tuple[dict[int, Output], int]:
-    """Outputs of the stable buckets [first, end) of one replica, for those that have any. Reads no further.
-
-    Args:
-        decoder: a new one.
-        takes: whether there is room for one more bucket's output; called once for each in order.
-
-    Returns:
-        The outputs, and the bucket at which they end: `end`, or the first that there was no room for.
-
-    Raises:
-        StreamGap: the replica has not written all of them, or they are gone.
-        LogError: the log could not be read.
-    """
-    fold, found = StreamFold(feed.topic, 2, first), dict[int, Output]()  # two: a single waiting cursor is not an error
-    for said in follow(records_from(lookup, feed, buckets, first), decoder):
-        for event in fold.read([(0, said)]):
-            bucket = event.end - 1 if isinstance(event, Stable) else end
-            if bucket >= end or not isinstance(event, Stable):
-                continue
-            output = decoded(event.output, codec)
-            if output.rows is None and not output.rejects:
-                continue
-            if not takes(output):
-                return found, bucket
-            found[bucket] = output
-        if fold.next >= end or fold.waits(0):
-            break
-    if fold.next < end:
-        raise StreamGap(f"{feed.topic} holds stable buckets up to {fold.next}, {end} is needed")
-    return found, end

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 
 import msgspec
 import structlog
@@ -21,7 +22,8 @@ from borealis_py.log.ends import LOOK_US, EndsWatch
 from borealis_py.log.messages import read_beat
 from borealis_py.log.records import EnvelopeError, unpack_stream
 from borealis_py.log.source_records import decode_source
-from borealis_py.log.stream import StreamDecoder, deleted, readable
+from borealis_py.log.stream import StreamDecoder, readable
+from borealis_py.log.stream_topics import StreamTopics
 from borealis_py.node.dynamic_settings import DynamicSettings
 from borealis_py.node.spec import ReplicaSpec
 from borealis_py.protocol.incarnation import Heartbeat
@@ -162,8 +164,7 @@ class InputReader:
                     f"source {self._spec.inputs[i].name}: offset {at} is needed, the log begins at {first} (retention)"
                 )
         for i in sorted({i for i, _ in self._streams.values()}):
-            feeds = self._spec.feeds(i)
-            if all(deleted(self._lookup, f, buckets, self._decoder(i), bucket) for f in feeds):
+            if StreamTopics(self._lookup, self._spec.feeds(i), buckets, partial(self._decoder, i)).lost(bucket):
                 name = self._spec.inputs[i].name
                 raise RetentionLost(f"stream {name}: bucket {bucket} is in no replica's topic any more (retention)")
 

@@ -1,14 +1,15 @@
 """Takes over a peer's checkpoint instead of redoing its work (B44, B45).
 
 State is a value, bit-identical at every replica, so a peer's checkpoint at bucket c is as good as the own result of
-running up to c. The peer's output for the buckets before c goes into the own topic first, which so has no hole (B2).
+running up to c. The output for the buckets before c goes into the own topic first, which so gets no hole (B2). It is
+read from the peer's topic, and from others' where that has a hole.
 """
 
 from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from functools import partial
 from typing import cast
@@ -18,7 +19,8 @@ import structlog
 from borealis_py.log.base import Feed, Log, LogError, Lookup, Record, Wake
 from borealis_py.log.description import Life
 from borealis_py.log.kernel import Kernel
-from borealis_py.log.stream import StreamDecoder, StreamGap, deleted, first_kept, read_stable
+from borealis_py.log.stream import StreamDecoder
+from borealis_py.log.stream_topics import StreamGap, StreamTopics
 from borealis_py.node.checkpoints import CheckpointStore
 from borealis_py.node.spec import ReplicaSpec
 from borealis_py.protocol.incarnation import StartPoint
@@ -45,7 +47,7 @@ class Peers:
         self._buckets = Buckets(spec.bucket_us)
 
     def adopt(self, job: RedoJob, lookup: Lookup) -> RedoResult:
-        """The peer's state at `job.end` and its output for [job.first, job.end). A failure becomes RedoFailed."""
+        """The peer's state at `job.end` and the output for [job.first, job.end). A failure becomes RedoFailed."""
         started = time.monotonic()
         assert job.peer is not None
         try:
@@ -94,44 +96,66 @@ class Peers:
         raise RetentionLost(f"{lost}; no other replica has a checkpoint that covers it")
 
     def _first(self, peer: int, lookup: Lookup, own: Bucket, end: int, needed: Bucket | None) -> Bucket:
-        """From where the own topic must hold a peer's output up to `end`: from the bucket `own`, or where the peer's
-        topic begins, if all below was deleted because nobody needs it. Raises StreamGap."""
-        feeds, decoder = self._spec.feeds_of(peer), partial(_decoder, self._spec, self._kernel)
-        first = Bucket(first_kept(lookup, feeds, self._buckets, decoder, own))
+        """From where the own topic must hold the output up to `end`: from the bucket `own`, or where the node's topics
+        begin, if all below was deleted because nobody needs it. Raises StreamGap."""
+        topics = topics_of(self._spec, _asked(self._spec, peer), lookup, self._kernel)
+        first = Bucket(max(part.first_kept(own) for part in topics))
         if first > end:
             raise StreamGap(f"replica {peer} holds nothing below bucket {first}, its checkpoint is at {end}")
         return first if needed is not None and first <= needed else own
 
     def _said(self, peer: int, lookup: Lookup, first: int, end: int) -> dict[int, Output]:
-        return said_by(self._spec, peer, lookup, self._kernel, first, end)[0]
+        outputs, reached = said_by(self._spec, _asked(self._spec, peer), lookup, self._kernel, first, end)
+        if reached < end:
+            raise _gap(self._spec, reached, first, end)
+        return outputs
 
 
 def said_by(
-    spec: ReplicaSpec, replica: int, lookup: Lookup, kernel: Kernel, first: int, end: int, most: Most = ALL
+    spec: ReplicaSpec, replicas: Sequence[int], lookup: Lookup, kernel: Kernel, first: int, end: int, most: Most = ALL
 ) -> tuple[dict[int, Output], int]:
-    """A replica's output for the stable buckets [first, end), read from its topic, all partitions joined.
+    """A node's output for the stable buckets [first, end), read from its replicas' topics, all partitions joined.
 
-    Rows are joined one partition after the other; dividing them again gives the same partitions.
+    Each partition is read like any reader of it does: whichever replica has a bucket, its rows are the same. They are
+    joined one partition after the other; dividing them again gives the same partitions.
+
+    Args:
+        replicas: whose topics, in the order in which they are asked. Where the first has all of it, no other is read.
 
     Returns:
-        The outputs, as far as `most` allows, and the bucket up to which they reach.
+        The outputs, as far as `most` allows and the topics go, and the bucket up to which they reach.
 
     Raises:
-        StreamGap: the replica has not written all of them, or they are deleted. LogError: the log cannot be read.
+        StreamGap: no topic holds bucket `first`: it is not written yet, or deleted. LogError: the log cannot be read.
     """
-    buckets, found = Buckets(spec.bucket_us), dict[int, list[Output]]()
-    for feed in spec.feeds_of(replica):
-        takes = Portion(most, kernel).takes
-        some, end = read_stable(lookup, feed, buckets, kernel, _decoder(spec, kernel), first, end, takes)
+    found: dict[int, list[Output]] = {}
+    asked_end = end
+    for part in topics_of(spec, replicas, lookup, kernel):
+        some, end = part.read(first, end, kernel, Portion(most, kernel).takes)
         for bucket, output in some.items():
             found.setdefault(bucket, []).append(output)
+    if first == end < asked_end:
+        raise _gap(spec, first, first, asked_end)
     together = {bucket: _joined(found[bucket], kernel) for bucket in sorted(found) if bucket < end}
     end = end_of(together.items(), end, most, kernel)
     return {bucket: output for bucket, output in together.items() if bucket < end}, end
 
 
-def _decoder(spec: ReplicaSpec, kernel: Kernel) -> StreamDecoder:
-    return StreamDecoder(Life(spec.app_uid), kernel.schema_id)
+def topics_of(spec: ReplicaSpec, replicas: Sequence[int], lookup: Lookup, kernel: Kernel) -> tuple[StreamTopics, ...]:
+    """The topics of these replicas of a node, for each partition of its readers."""
+    decoder = partial(StreamDecoder, Life(spec.app_uid), kernel.schema_id)
+    parts = zip(*(spec.feeds_of(k) for k in replicas), strict=True)
+    return tuple(StreamTopics(lookup, feeds, Buckets(spec.bucket_us), decoder) for feeds in parts)
+
+
+def _asked(spec: ReplicaSpec, first: int) -> list[int]:
+    """All replicas of the node, this one first."""
+    return sorted(range(spec.replicas), key=lambda k: k != first)
+
+
+def _gap(spec: ReplicaSpec, bucket: int, first: int, end: int) -> StreamGap:
+    topics = ", ".join(spec.feeds_of(k)[0].topic for k in range(spec.replicas))
+    return StreamGap(f"buckets [{first}, {end}) are needed, and none of {topics} holds stable bucket {bucket}")
 
 
 def _joined(outputs: list[Output], kernel: Kernel) -> Output:
@@ -150,41 +174,36 @@ class Unpublished:
 
     def __init__(self, spec: ReplicaSpec, log_: Log, kernel: Kernel) -> None:
         self._spec, self._log, self._kernel = spec, log_, kernel
-        self._replicas = sorted(range(spec.replicas), key=lambda k: k != spec.replica)  # the own first
+        self._replicas = _asked(spec, spec.replica)
         self._lost: NeverPublished | None = None
 
     def said(self, first: int, end: int) -> tuple[dict[int, Output], int]:
-        """The output for buckets [first, end) from the own topic, or else another replica's: stable output is the same.
+        """The output for buckets [first, end) from the own topic, and from other replicas' where that has a hole:
+        stable output is the same.
 
-        Called in the writer's thread; if no replica has it any more, `check` raises that in the turn.
+        Called in the writer's thread; if no replica has bucket `first` any more, `check` raises that in the turn.
 
         Returns:
-            As much as fits one transaction, and the bucket up to which it reaches.
+            As much as fits one transaction and lies in the topics, and the bucket up to which it reaches.
 
         Raises:
             LogError: it cannot be read, now or ever.
         """
+        spec = self._spec
         with closing(self._log.lookup()) as lookup:
-            gaps = []
-            for k in self._replicas:
-                try:
-                    return said_by(self._spec, k, lookup, self._kernel, first, end, self._spec.timing.publish_most)
-                except StreamGap as exc:
-                    gaps.append(str(exc))
-            why = f"{self._spec.node}: buckets [{first}, {end}) are still to be published, but {'; '.join(gaps)}"
-            if all(self._deleted(k, lookup, first) for k in self._replicas):
-                self._lost = NeverPublished(f"{why} (retention). `--reset` starts the app anew")
+            try:
+                return said_by(spec, self._replicas, lookup, self._kernel, first, end, spec.timing.publish_most)
+            except StreamGap as exc:
+                why = f"{spec.node}: not all is published yet: {exc}"
+            parts = topics_of(spec, self._replicas, lookup, self._kernel)
+            if any(part.lost(first, spec.recovery.stands_by) for part in parts):
+                self._lost = NeverPublished(f"{why} any more (retention). `--reset` starts the app anew")
         raise LogError(why)
 
     def check(self) -> None:
         """Raises NeverPublished: no replica's topic holds the rows that must be published next."""
         if self._lost is not None:
             raise self._lost
-
-    def _deleted(self, replica: int, lookup: Lookup, bucket: int) -> bool:
-        spec, buckets = self._spec, Buckets(self._spec.bucket_us)
-        feeds = spec.feeds_of(replica)
-        return any(deleted(lookup, feed, buckets, _decoder(spec, self._kernel), bucket) for feed in feeds)
 
 
 class _WhileWanted:

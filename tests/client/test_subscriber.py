@@ -287,6 +287,35 @@ def test_a_view_that_falls_behind_what_is_kept_is_told_so() -> None:
         world.shown(subscription, 0.2)
 
 
+def test_a_view_that_falls_behind_one_topic_finds_the_rest_in_another() -> None:
+    """r0 has deleted what is to be shown next, and r1 has it: a view is told of a loss only where there is one."""
+    world = World()
+    subscription = world.subscribe(wait_of(1_000_000))
+    world.shown(subscription, 0.1)
+    other = StreamEncoder(TOPICS[1], "a1", BUCKETS, None, "s")  # type: ignore[arg-type]  # rows: none here
+    subscription._reader.stop(TOPICS[1])
+    world.says(*(StableRange(1, bucket, bucket + 1) for bucket in range(FIRST, FIRST + 7)), by=other)
+    world.says(*(StableRange(1, bucket, bucket + 1) for bucket in range(FIRST, FIRST + 9)))
+    trims(world, FIRST + 5)
+    world.shown(subscription, 0.2)
+    assert subscription.stream.next == FIRST
+    subscription._reader.open(TOPICS[1], 0)
+    world.shown(subscription, 0.2)
+    assert subscription.stream.next == FIRST + 9
+
+
+def test_a_view_goes_back_and_forth_between_topics_with_holes() -> None:
+    world = World()
+    other = StreamEncoder(TOPICS[1], "a1", BUCKETS, None, "s")  # type: ignore[arg-type]  # rows: none here
+    world.says(StableRange(1, FIRST, FIRST + 3))
+    world.says(StableRange(1, FIRST + 2, FIRST + 6), by=other)
+    subscription = world.subscribe(wait_of(1_000_000))
+    world.says(StableRange(2, FIRST + 6, FIRST + 9))
+    world.says(StableRange(2, FIRST + 8, FIRST + 12), by=other)
+    world.shown(subscription, 0.2)
+    assert subscription.stream.next == FIRST + 12
+
+
 def test_a_cursor_that_is_slower_than_trimming_goes_on_behind_what_is_deleted() -> None:
     """What it lacks came from the other replica."""
     world = World()

@@ -8,7 +8,7 @@ import pytest
 from borealis_py.log.base import Feed, NewRecord, Record
 from borealis_py.log.description import Life, OtherVersion
 from borealis_py.log.records import EnvelopeError, RecordPart, StableHeader, TentativeHeader, pack
-from borealis_py.log.stream import Encoded, StreamDecoder, StreamEncoder, StreamGap, read_stable, readable
+from borealis_py.log.stream import Encoded, StreamDecoder, StreamEncoder, readable
 from borealis_py.log.topics import ENVELOPE_BYTES_MAX
 from sunion.model import (
     RAW_BYTES_MAX,
@@ -22,7 +22,6 @@ from sunion.model import (
     Undo,
 )
 from tests.log.encoders import BUCKETS, CODEC, FEED, encoder
-from tests.support.instant_log import InstantLog
 
 
 def in_log(records: list[NewRecord]) -> list[Record]:
@@ -261,29 +260,3 @@ def test_a_tentative_bucket_makes_halves_of_its_incarnation_forgotten_and_of_no_
     assert left == [(TentativeHeader, i, b) for i, b in halves if (i, b) not in ((1, 6), (1, 7))] + [
         (StableHeader, 1, 7)
     ]
-
-
-class Noting(StreamDecoder):
-    """Notes the offsets that it was given."""
-
-    def __init__(self) -> None:
-        super().__init__(Life("a1"), "s1")
-        self.offsets: list[int] = []
-
-    def decode(self, record: Record) -> StreamRecord | None:
-        self.offsets.append(record.offset)
-        return super().decode(record)
-
-
-def test_no_more_is_read_of_a_peer_than_is_needed_or_can_help() -> None:
-    """It may have said much since; behind a hole nothing counts."""
-    log, buckets = InstantLog(), range(3, 9)
-    log.create([FEED.topic])
-    log.put(*(new for b in buckets for new in encoder().encode(StableBucket(1, b, Output([f"row {b}"])))))
-    whole, hole = Noting(), Noting()
-    found, end = read_stable(log.lookup(), FEED, BUCKETS, CODEC, whole, 4, 6)  # type: ignore[arg-type]
-    assert ({b: o.rows for b, o in found.items()}, end) == ({4: ["row 4"], 5: ["row 5"]}, 6)
-    assert whole.offsets == [1, 2]
-    with pytest.raises(StreamGap, match="holds stable buckets up to 2, 8 is needed"):
-        read_stable(log.lookup(), FEED, BUCKETS, CODEC, hole, 2, 8)  # type: ignore[arg-type]
-    assert hole.offsets == [0]

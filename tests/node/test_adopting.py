@@ -9,11 +9,13 @@ from pathlib import Path
 from typing import cast
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from borealis_py.log.base import Feed, Log, Lookup, Record, TopicSpec
 from borealis_py.log.stream import StreamEncoder
 from borealis_py.node.checkpoints import CheckpointStore
-from borealis_py.node.peers import PeerRedo, Peers
+from borealis_py.node.peers import PeerRedo, Peers, said_by
 from borealis_py.node.spec import ReplicaSpec
 from borealis_py.protocol.incarnation import StartPoint
 from borealis_py.protocol.redo import RedoDone, RedoFailed, RedoJob
@@ -26,8 +28,10 @@ from borealis_py.simulation.log.client import MemoryLog
 from sunion.bucket import Buckets
 from sunion.errors import RetentionLost
 from sunion.model import Output, Reject, StableBucket
+from sunion.portion import Most
 from sunion.source import SourceFold
 from sunion.union import Mark
+from tests.support.holed_streams import lives
 from tests.support.running import until
 
 BUCKETS = Buckets(100_000)
@@ -52,17 +56,17 @@ def parted(bucket: int) -> Output:
 class World:
     """A node of two replicas, whose readers are partitioned, and of which the first has written checkpoints."""
 
-    def __init__(self, directory: Path, schema: str = KERNEL.schema_id) -> None:
+    def __init__(self, directory: Path, schema: str = KERNEL.schema_id, replicas: int = 2) -> None:
         self.spec = ReplicaSpec(
             app="app", app_uid="a1", node="q", replica=OWN, inputs=(), bucket_us=BUCKETS.width_us, origin=FIRST,
             partition=0, query_hash="h", app_json="", delays={}, log=None, data_dir=directory, timing=Timing(),  # type: ignore[arg-type]
-            serves=(), position=1, corrected=True, replicas=2, exchange=Partitioning(by=("value",), count=PARTS),
+            serves=(), position=1, corrected=True, replicas=replicas, exchange=Partitioning(by=("value",), count=PARTS),
         )  # fmt: skip
         self._scheduler = Scheduler(BUCKETS.start(FIRST))
         self.log = MemoryLog(self._scheduler, 0)
-        feeds = self.spec.feeds_of(PEER)
-        self.log.client("admin").admin().create([TopicSpec(feeds[0].topic, PARTS)])
-        self._encoders = [StreamEncoder(feed, "a1", BUCKETS, KERNEL, schema) for feed in feeds]
+        streams = [self.spec.feeds_of(k) for k in range(replicas)]
+        self.log.client("admin").admin().create([TopicSpec(feeds[0].topic, PARTS) for feeds in streams])
+        self._encoders = [[StreamEncoder(feed, "a1", BUCKETS, KERNEL, schema) for feed in feeds] for feeds in streams]
         self._appender = self.log.client("peer").appender(lambda: None)
         self._own, self._theirs = (
             CheckpointStore(place, "h", KERNEL, threaded=False)
@@ -71,13 +75,20 @@ class World:
         self.peers = Peers(self.spec, self._own, KERNEL)
         self.lookup = self.log.client("replica").lookup()
 
-    def say(self, *buckets: int) -> None:
+    def say(self, *buckets: int, replica: int = PEER) -> None:
         for bucket in buckets:
-            divided = KERNEL.divide(said(bucket).rows, ("value",), PARTS)
-            for partition, (encoder, rows) in enumerate(zip(self._encoders, divided, strict=True)):
-                letters = said(bucket).rejects if partition == 0 else ()
-                for record in encoder.encode(StableBucket(1, bucket, Output(rows, letters))):
-                    self._appender.append(record)
+            for partition in range(PARTS):
+                self.say_part(replica, partition, bucket)
+        self.later()
+
+    def say_part(self, replica: int, partition: int, bucket: int) -> None:
+        """One partition of it, and not yet."""
+        rows = KERNEL.divide(said(bucket).rows, ("value",), PARTS)[partition]
+        letters = said(bucket).rejects if partition == 0 else ()
+        for record in self._encoders[replica][partition].encode(StableBucket(1, bucket, Output(rows, letters))):
+            self._appender.append(record)
+
+    def later(self) -> None:
         self._scheduler.run_until(self._scheduler.now_us + 1_000_000)
 
     def checkpoint(self, bucket: int) -> tuple[Mark, ...]:
@@ -115,8 +126,48 @@ def test_what_the_peer_does_not_have_is_a_sentence(world: World) -> None:
     assert isinstance(failed, RedoFailed)
     assert failed.id == 4
     assert failed.reason.startswith(
-        f"checkpoint of replica 0 at bucket {FIRST + 3}: app.q.r0 holds stable buckets up to"
+        f"checkpoint of replica 0 at bucket {FIRST + 3}: buckets [{FIRST}, {FIRST + 3}) are needed, and none of "
+        f"app.q.r0, app.q.r1 holds stable bucket {FIRST + 2}"
     )
+
+
+def test_what_the_peers_topic_has_a_hole_for_comes_from_others(world: World) -> None:
+    """The peer took over from a third replica's checkpoint; the own topic has what was before."""
+    world.say(FIRST, FIRST + 1, replica=OWN)
+    world.say(FIRST, FIRST + 3)
+    world.checkpoint(FIRST + 4)
+    failed = world.peers.adopt(job(FIRST, FIRST + 4), world.lookup)
+    assert isinstance(failed, RedoFailed)
+    assert failed.reason.endswith(f"none of app.q.r0, app.q.r1 holds stable bucket {FIRST + 2}")
+    world.say(FIRST + 2, replica=OWN)
+    done = world.peers.adopt(job(FIRST, FIRST + 4), world.lookup)
+    assert isinstance(done, RedoDone)
+    assert done.outputs == {b: parted(b) for b in range(FIRST, FIRST + 4)}
+
+
+@given(data=st.data())
+@settings(max_examples=60)
+def test_whatever_replicas_hold_all_of_them_hold_the_whole(
+    data: st.DataObject, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """Two or three replicas, two partitions, of which one may get further than the other before a crash."""
+    replicas = data.draw(st.integers(2, 3), "replicas")
+    lived = data.draw(lives(replicas, PARTS))
+    world = World(tmp_path_factory.mktemp("w"), replicas=replicas)
+    for one in lived.said:
+        for bucket in range(one.first, one.end):
+            world.say_part(one.replica, one.partition, FIRST + bucket)
+    world.later()
+    first = data.draw(st.integers(0, lived.frontier), "first")
+    end = data.draw(st.integers(first, lived.frontier), "end")
+    asked = data.draw(st.permutations(range(replicas)), "asked")
+    most = data.draw(st.builds(Most, st.integers(1, 5), st.integers(1, 30), st.just(10**9)))
+    found = said_by(world.spec, asked, world.lookup, KERNEL, FIRST + first, FIRST + end)
+    assert found == ({FIRST + b: parted(FIRST + b) for b in range(first, end)}, FIRST + end)
+    part, reached = said_by(world.spec, asked, world.lookup, KERNEL, FIRST + first, FIRST + end, most)
+    fits = max(1, min(most.buckets, most.rows // 4)) if end > first else 0
+    assert (sorted(part), reached) == ([*range(FIRST + first, reached)], FIRST + min(end, first + fits))
+    assert part == {b: parted(b) for b in part}
 
 
 def test_rows_of_another_schema_are_not_taken_over(tmp_path: Path) -> None:
@@ -205,6 +256,14 @@ def test_a_start_from_a_peer_says_first_what_the_peer_has_said(world: World) -> 
     with closing(world.lookup):
         start = world.peers.start_point(own(FIRST + 1), world.lookup, taken, RetentionLost("the log is cut off"))
     assert start == StartPoint(FIRST + 3, STATE, marks, FIRST + 1, {b: parted(b) for b in (FIRST + 1, FIRST + 2)})
+
+
+def test_a_start_from_a_peer_reads_what_others_said_below_its_hole(world: World) -> None:
+    world.say(FIRST, FIRST + 1, FIRST + 2, replica=OWN)
+    world.say(FIRST + 2, FIRST + 3)
+    marks = world.checkpoint(FIRST + 4)
+    start = world.peers.start_point(own(FIRST), world.lookup, taken, RetentionLost("the log is cut off"))
+    assert start == StartPoint(FIRST + 4, STATE, marks, FIRST, {b: parted(b) for b in range(FIRST, FIRST + 4)})
 
 
 def test_a_checkpoint_that_cannot_be_used_either_is_passed_over(world: World) -> None:

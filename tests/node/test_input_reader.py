@@ -21,7 +21,7 @@ from borealis_py.simulation.cluster.toy_query import ToyKernel
 from borealis_py.simulation.log.client import MemoryLog
 from sunion.bucket import Buckets
 from sunion.errors import RetentionLost
-from sunion.model import Input, Output, TentativeBucket
+from sunion.model import Input, Output, StableBucket, TentativeBucket
 from sunion.units import MonotonicUs
 
 BUCKETS = Buckets(100_000)
@@ -174,3 +174,28 @@ def test_progress_is_no_setting_and_of_another_life_none_at_all() -> None:
     world.later()
     arrived = world.inlet.poll()
     assert (arrived.progress, arrived.settings) == ([FIRST + 4, FIRST + 6], False)
+
+
+def test_a_start_is_refused_only_where_no_replicas_topic_holds_what_comes_next() -> None:
+    """r0 has [10, 14) and [17, 20), r1 took over in between: [13, 18). Both were cut off below 12."""
+    world = World()
+    for k, spans in enumerate((((10, 14), (17, 20)), ((13, 18),))):
+        encoder = StreamEncoder(FEEDS[k], "a1", BUCKETS, KERNEL, KERNEL.schema_id)
+        for span in spans:
+            for bucket in range(*span):
+                for record in encoder.encode(StableBucket(1, FIRST + bucket, Output())):
+                    world.log.broker.append(record)
+    world.later()
+    world.log.delete_before(FEEDS[0], 12)
+    world.log.delete_before(FEEDS[1], 10)
+
+    def lost(bucket: int) -> bool:
+        try:
+            world.inlet.check_inputs(None, FIRST + bucket, BUCKETS)
+        except RetentionLost as exc:
+            return f"stream up: bucket {FIRST + bucket} is in no replica's topic any more" in str(exc)
+        return False
+
+    assert [b for b in range(10, 22) if lost(b)] == [10, 11]
+    world.log.delete_before(FEEDS[1], 14)
+    assert [b for b in range(10, 22) if lost(b)] == [10, 11, 14, 15, 16]

@@ -13,6 +13,7 @@ from borealis_py.log.stream import StreamEncoder
 from borealis_py.node.peers import NeverPublished, Unpublished
 from borealis_py.node.spec import ReplicaSpec
 from borealis_py.protocol.settings import Timing
+from borealis_py.query.recovery import ACTIVE, RecoveryPlan, RecoveryWay
 from borealis_py.simulation.cluster.clock import Scheduler
 from borealis_py.simulation.cluster.toy_query import ToyKernel
 from borealis_py.simulation.log.client import MemoryLog
@@ -32,7 +33,7 @@ TIMING = Timing()
 class World:
     """A node with two replicas, of which the second has something to publish."""
 
-    def __init__(self, timing: Timing = TIMING) -> None:
+    def __init__(self, timing: Timing = TIMING, recovery: RecoveryPlan = ACTIVE) -> None:
         self.scheduler = Scheduler(BUCKETS.start(FIRST))
         self.log = MemoryLog(self.scheduler, 0)
         self.feeds = [Feed(topics.replica("app", "q", k)) for k in range(2)]
@@ -41,7 +42,7 @@ class World:
         spec = ReplicaSpec(
             app="app", app_uid="a1", node="q", replica=OWN, inputs=(), bucket_us=BUCKETS.width_us, origin=FIRST,
             partition=0, query_hash="", app_json="", delays={}, log=None, data_dir=Path(), timing=timing, serves=(),  # type: ignore[arg-type]
-            position=1, corrected=True, replicas=2,
+            position=1, corrected=True, replicas=2, recovery=recovery,
         )  # fmt: skip
         self.client = self.log.client("replica")
         self.unpublished = Unpublished(spec, self.client, KERNEL)
@@ -105,7 +106,9 @@ def test_a_peer_that_has_not_said_it_yet_may_do_so() -> None:
     world.say(OWN, 0, 1, 2, 3)
     world.say(PEER, 0)
     world.delete_before(OWN, 2)
-    with pytest.raises(LogError, match=r"q: buckets \[17000001, 17000003\) are still to be published, but app\.q\.r1"):
+    with pytest.raises(
+        LogError, match=r"q: not all is published yet: .*none of app\.q\.r0, app\.q\.r1 holds stable bucket 17000001"
+    ):
         world.unpublished.said(FIRST + 1, FIRST + 3)
     world.unpublished.check()
     world.say(PEER, 1, 2)
@@ -119,9 +122,61 @@ def test_what_nobody_has_any_more_ends_the_turn_with_its_name() -> None:
         world.delete_before(replica, 2)
     with pytest.raises(LogError):
         world.unpublished.said(FIRST + 1, FIRST + 3)
-    with pytest.raises(NeverPublished, match=r"app\.q\.r1 holds .* app\.q\.r0 holds .*retention.*--reset") as lost:
+    with pytest.raises(NeverPublished, match=r"none of app\.q\.r0, app\.q\.r1 holds .*retention.*--reset") as lost:
         world.unpublished.check()
     assert isinstance(lost.value, RetentionLost)
+
+
+def test_a_hole_in_the_own_topic_lies_in_a_peers() -> None:
+    """Who took over began at 3, who took over after that at 5."""
+    world = World()
+    world.say(OWN, 0, 1, 5, 6)
+    world.say(PEER, 1, 2, 3, 4, 5)
+    assert world.unpublished.said(FIRST, FIRST + 7) == (wanted(*range(7)), FIRST + 7)
+
+
+def test_limits_of_a_transaction_hold_across_topics() -> None:
+    world = World(Timing(publish_buckets=3))
+    world.say(OWN, 0, 1, 4)
+    world.say(PEER, 2, 3)
+    assert world.unpublished.said(FIRST, FIRST + 5) == (wanted(0, 1, 2), FIRST + 3)
+    assert world.unpublished.said(FIRST + 3, FIRST + 5) == (wanted(3, 4), FIRST + 5)
+
+
+def test_what_lies_below_a_gap_is_published() -> None:
+    world = World()
+    world.say(OWN, 0, 1)
+    world.say(PEER, 1, 2)
+    assert world.unpublished.said(FIRST, FIRST + 5) == (wanted(0, 1, 2), FIRST + 3)
+    with pytest.raises(LogError, match=r"none of .* holds stable bucket 17000003"):
+        world.unpublished.said(FIRST + 3, FIRST + 5)
+    world.unpublished.check()
+
+
+@pytest.mark.parametrize("way", RecoveryWay)
+def test_a_peer_that_stands_by_will_not_say_what_was_deleted(way: RecoveryWay) -> None:
+    """It begins with a newer bucket if it takes over; one that runs, and is behind, will say it."""
+    world = World(recovery=RecoveryPlan(way))
+    world.say(OWN, 0, 1, 2, 3)
+    world.say(PEER, 0)
+    world.delete_before(OWN, 2)
+    with pytest.raises(LogError):
+        world.unpublished.said(FIRST + 1, FIRST + 3)
+    if way is RecoveryWay.ACTIVE:
+        world.unpublished.check()
+    else:
+        with pytest.raises(NeverPublished, match="stable bucket 17000001 any more"):
+            world.unpublished.check()
+
+
+def test_a_hole_is_no_loss() -> None:
+    """What the own topic has lost lies in the other one, and what that one never had in the own one."""
+    world = World(recovery=RecoveryPlan(RecoveryWay.PASSIVE_STANDBY))
+    world.say(OWN, 0, 1, 4, 5)
+    world.say(PEER, 1, 2, 3, 4)
+    world.delete_before(OWN, 2)
+    assert world.unpublished.said(FIRST + 1, FIRST + 6) == (wanted(1, 2, 3, 4, 5), FIRST + 6)
+    world.unpublished.check()
 
 
 def test_a_replica_without_peers_has_only_its_own() -> None:

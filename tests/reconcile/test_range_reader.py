@@ -11,8 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from borealis_py.log.base import Feed, Lookup, NewRecord, Record
-from borealis_py.log.description import Life
-from borealis_py.log.stream import StreamDecoder, StreamEncoder, StreamGap, read_stable
+from borealis_py.log.stream import StreamEncoder
 from borealis_py.protocol.redo import RedoJob, SourceRange
 from reconcile.redo_job import run_job
 from reconcile.replay import Replay, ReplayError
@@ -21,6 +20,7 @@ from sunion.bucket import Buckets
 from sunion.model import Input, Output, RecDone, StableBucket, StableRange, StreamRecord, TentativeBucket, Undo
 from sunion.source import SourceFold
 from tests.reconcile.list_world import AHEAD_US, ORIGIN, WIDTH_US, ListKernel, batch, claim
+from tests.support.holed_streams import Lives, lives
 from tests.support.instant_log import InstantLog
 
 BUCKETS = Buckets(WIDTH_US)
@@ -142,6 +142,18 @@ def test_any_replicas_that_hold_the_buckets_between_them_give_the_same_bits(data
     assert (state, outputs) == straight(log, first, end)[:2]
 
 
+@given(lives(3), st.data())
+def test_a_hole_in_one_replicas_topic_lies_in_another_s(lived: Lives, data: st.DataObject) -> None:
+    """As replicas leave them that take over from each other's checkpoints."""
+    log, said = world(), whole()
+    for one in lived.said:
+        log.say(one.replica, said[one.first : one.end])
+    end = ORIGIN + min(len(said), lived.frontier)
+    if end > ORIGIN:
+        first = data.draw(st.integers(ORIGIN, end - 1), "first")
+        assert run_job(job(log, first, end), opened(log)) == straight(log, first, end)[:2]
+
+
 def test_it_goes_on_at_the_next_replica_where_one_has_a_gap() -> None:
     log, said = world(), whole()
     log.say(0, [*said[:5], *said[9:]])
@@ -207,20 +219,3 @@ def test_a_replay_that_is_given_up_lets_go_of_its_cursors() -> None:
     assert sorted(log.cursors) == [SOURCE.name, FEEDS[0].topic]
     running.close()
     assert log.cursors == []
-
-
-def test_what_one_replica_said_of_a_range_is_read_and_no_more() -> None:
-    log, said = world(), whole()
-    log.say(0, said)
-    reader = StreamDecoder(Life("a1"), "list")
-    found, end = read_stable(log.lookup(), FEEDS[0], BUCKETS, ListKernel(), reader, 12, 16)
-    assert (sorted(found), end) == ([13, 14, 15], 16)
-    assert log.read_of[FEEDS[0].topic] == 4
-
-
-@pytest.mark.parametrize("kept", [slice(0, 5), slice(0, 0), slice(9, None)])
-def test_a_replica_that_has_not_said_all_of_it_is_no_help(kept: slice) -> None:
-    log = world()
-    log.say(0, whole()[kept])
-    with pytest.raises(StreamGap, match=r"up\.r0 holds stable buckets up to"):
-        read_stable(log.lookup(), FEEDS[0], BUCKETS, ListKernel(), StreamDecoder(Life("a1"), "list"), 14, 18)

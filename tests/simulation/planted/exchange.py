@@ -60,8 +60,8 @@ def _divided_by_place() -> Any:
 def _only_the_first_partition_of_a_peer() -> Any:
     before = peers.said_by
 
-    def said_by(spec: ReplicaSpec, replica: int, *rest: Any) -> Any:
-        return before(replace(spec, exchange=None), replica, *rest)
+    def said_by(spec: ReplicaSpec, replicas: Any, *rest: Any) -> Any:
+        return before(replace(spec, exchange=None), replicas, *rest)
 
     return mock.patch.object(peers, "said_by", said_by)
 

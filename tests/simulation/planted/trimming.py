@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 from unittest import mock
 
-from borealis_py.client import subscriber
+from borealis_py.log.stream_topics import StreamTopics
 from borealis_py.node import acknowledging, trimmer
 from borealis_py.node.replica import Replica
 from borealis_py.node.trimmer import Trimmer, Trims
@@ -74,7 +74,7 @@ def _nothing_goes() -> Any:
 
 
 def _late_views_begin_anywhere() -> Any:
-    return mock.patch.object(subscriber, "first_kept", lambda lookup, feeds, buckets, decoder, bucket: bucket)
+    return mock.patch.object(StreamTopics, "first_kept", lambda self, bucket: bucket)
 
 
 def _whoever_shares_a_number_acknowledges() -> Any:
