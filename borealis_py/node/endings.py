@@ -15,3 +15,7 @@ class NumberShared(LogError):
 
 class SteppedBack(Exception):
     """Another replica of the node runs, so this one stands by (R17)."""
+
+
+class WayChanged(SteppedBack):
+    """Its node recovers in another way now, so it starts again in that way."""

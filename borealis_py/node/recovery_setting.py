@@ -10,12 +10,14 @@ import structlog
 from borealis_py.log.base import Lookup, Record
 from borealis_py.log.description import Life
 from borealis_py.log.messages import RecoverySetting, decode
+from borealis_py.node.endings import WayChanged
 from borealis_py.node.spec import ReplicaSpec
 from borealis_py.protocol.settings import Timing
 from borealis_py.query.recovery import RecoveryPlan, RecoveryWay
 
 log = structlog.get_logger("borealis.settings")
 
+STANDBY_BEAT_US = 100_000
 KIND = "recovery"
 """What the keys of these settings begin with."""
 
@@ -49,8 +51,17 @@ def in_force(spec: ReplicaSpec, lookup: Lookup) -> RecoveryPlan:
     return found
 
 
+def obey(spec: ReplicaSpec, said: RecoveryPlan | None) -> None:
+    """Raises WayChanged: `said`, the last setting that was read, is not how this incarnation recovers."""
+    if said is not None and said != spec.recovery:
+        raise WayChanged(f"node {spec.node} recovers by {said.way} now")
+
+
 def paced(timing: Timing, plan: RecoveryPlan) -> Timing:
-    """The timing of a replica whose node recovers like that: a passive standby needs a checkpoint in each interval."""
-    if plan.way is not RecoveryWay.PASSIVE_STANDBY:
-        return timing
-    return replace(timing, checkpoint_us=min(timing.checkpoint_us, plan.sync_us))
+    """The timing of a replica whose node recovers like that: a standby tells by heartbeats that nobody runs, and a
+    passive one needs a checkpoint in each interval."""
+    if plan.stands_by:
+        timing = replace(timing, heartbeat_us=min(timing.heartbeat_us, STANDBY_BEAT_US))
+    if plan.way is RecoveryWay.PASSIVE_STANDBY:
+        timing = replace(timing, checkpoint_us=min(timing.checkpoint_us, plan.sync_us))
+    return timing

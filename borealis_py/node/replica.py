@@ -41,6 +41,7 @@ from borealis_py.node.input_reader import InputReader
 from borealis_py.node.output_writer import OutputWriter
 from borealis_py.node.peers import Unpublished
 from borealis_py.node.pulse import Pulse
+from borealis_py.node.recovery_setting import obey
 from borealis_py.node.reporter import Reporter, StatusListener, ignore_status
 from borealis_py.node.resuming import Resuming
 from borealis_py.node.spec import ReplicaSpec
@@ -236,6 +237,8 @@ class Replica:
         self._hold()
         self._deferred.begin_turn()
         arrived = self._input_reader.poll()
+        if arrived.settings:
+            obey(self.spec, self.settings.recovery)
         now = self._clock.now_us()
         self._pulse.turn(now)
         turn = Turn(

@@ -8,6 +8,7 @@ import gc
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing, contextmanager
+from dataclasses import replace
 from itertools import count
 
 import structlog
@@ -18,6 +19,7 @@ from borealis_py.log.kernel import Kernel
 from borealis_py.node.checkpoints import CheckpointStore
 from borealis_py.node.endings import SteppedBack
 from borealis_py.node.peers import NeverPublished, PeerRedo, Peers
+from borealis_py.node.recovery_setting import in_force, paced
 from borealis_py.node.replica import Replica
 from borealis_py.node.reporter import StatusListener, ignore_status
 from borealis_py.node.spec import ReplicaSpec
@@ -90,13 +92,21 @@ def run_replica(
     """
     with closing(make_kernel()) as kernel:
         for n in count():
-            incarnation = _Incarnation(spec, clock or SystemClock(), stop, f"{uid}.{n}" if n else uid, seen)
+            now = _as_set(spec)
+            incarnation = _Incarnation(now, clock or SystemClock(), stop, f"{uid}.{n}" if n else uid, seen)
             try:
                 incarnation.live(kernel, make_redos)
             except SteppedBack as exc:
-                log.info("stands by again", node=spec.node, replica=spec.replica, why=str(exc))
+                log.info("begins anew", node=spec.node, replica=spec.replica, why=str(exc))
             else:
                 return
+
+
+def _as_set(spec: ReplicaSpec) -> ReplicaSpec:
+    """The same with the way of recovery that is in force. Raises LogError."""
+    with closing(spec.log.lookup()) as lookup:
+        plan = in_force(spec, lookup)
+    return replace(spec, recovery=plan, timing=paced(spec.timing, plan))
 
 
 class _Incarnation:

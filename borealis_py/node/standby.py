@@ -14,6 +14,7 @@ from borealis_py.node.dynamic_settings import DynamicSettings
 from borealis_py.node.endings import NumberShared, Superseded
 from borealis_py.node.input_reader import InputReader
 from borealis_py.node.pulse import Pulse
+from borealis_py.node.recovery_setting import obey
 from borealis_py.node.reporter import Reporter, StatusListener, ignore_status
 from borealis_py.node.spec import ReplicaSpec
 from borealis_py.protocol.control import ControlFold
@@ -95,6 +96,8 @@ class Standby:
             LogError: the log cannot be read.
         """
         arrived = self._reader.poll()
+        if arrived.settings:
+            obey(self._spec, self.settings.recovery)
         now = self._clock.now_us()
         self._pulse.turn(now)
         for effect in self.state.turn(now, arrived.beats):

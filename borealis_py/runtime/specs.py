@@ -11,7 +11,6 @@ from borealis_py.app.state import AppState
 from borealis_py.log.base import Log
 from borealis_py.log.kernel import Kernel
 from borealis_py.node.dynamic_settings import declared, retain_of
-from borealis_py.node.recovery_setting import paced
 from borealis_py.node.spec import ReplicaSpec
 from borealis_py.protocol.trimming import Graph, NodeReads, Trimming
 from borealis_py.query.names import base_name
@@ -45,7 +44,7 @@ def replica_spec(
         delays={s.query: declared(state.spec.query(s.query)) for s in serves},
         log=log,
         data_dir=data_dir / spec.name,
-        timing=paced(state.timing, state.recovery(node)),
+        timing=state.timing,
         serves=serves,
         position=spec.position(node),
         corrected=node in spec.queries,
