@@ -174,7 +174,6 @@ def print_recovery(found: Mapping[str, Sequence[Forecast]], by: RowRates, shown:
             said.setdefault("with replicas=1 nobody stands by, so none of this is in force", []).append(name)
     for why, names in said.items():
         say(f"{', '.join(names)}: {why}", "yellow")
-    say("only active can be chosen today; the other ways are predictions")
 
 
 def _cells(of: Forecast, shown: Callable[[float], str]) -> list[str | Text]:

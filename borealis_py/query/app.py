@@ -255,8 +255,8 @@ class App:
                 keeps the order of each key.
             retain: of its replicas' streams, as for `App`, and not less than the threshold; None: as the app says.
             recovery: how it survives the crash of a replica. "active": all replicas run. Else one runs, and another one
-                takes over. "active-standby": it computes, too, and says nothing; "passive-standby": it has the state
-                from Kafka, `sync` old; "upstream-backup": it reads again what the open windows stand on. None: active.
+                takes over. "active-standby": it computes, too, and says nothing; "passive-standby": it has a state
+                that is `sync` old; "upstream-backup": it reads again what the open windows stand on. None: active.
             guarantee: the least that readers are to have after a crash. "precise": the same rows as without it;
                 "rollback": others, and none lost; "gap": some may be lost. A way that gives less is refused. None:
                 precise.

@@ -9,9 +9,6 @@ from borealis_py.engine.classes import OperatorClass
 from borealis_py.query.errors import QueryError
 from borealis_py.query.recovery import Guarantee, RecoveryWay
 
-IN_FORCE = frozenset(RecoveryWay) - {RecoveryWay.AMNESIA}
-"""The ways that nodes can have today; of the others it is only predicted what they would cost."""
-
 
 class RecoveryType(StrEnum):
     """What a standby gives after it has taken over, beside what was given before (table 2)."""

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from borealis_py.node import checkpoint_storage, probe
+from borealis_py.config import probe
+from borealis_py.node import checkpoint_storage
 from tests.cli.commands import Borealis, app_text
 from tests.support.buckets import SECRET, no_such_bucket
 from tests.support.full_disk import full_disk

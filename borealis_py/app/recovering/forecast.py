@@ -13,11 +13,12 @@ from borealis_py.app.explain import Explanation
 from borealis_py.app.recovering.trial import TriedNode
 from borealis_py.engine.classes import OperatorClass
 from borealis_py.log.acks import ack_record
+from borealis_py.node.recovery_setting import STANDBY_BEAT_US
 from borealis_py.protocol.settings import Timing, budget
 from borealis_py.protocol.trimming import Need, ReplicaName
 from borealis_py.query.recovery import RecoveryWay
 from borealis_py.recovery.predict import NodeLoad, Prediction, predict
-from borealis_py.recovery.ways import IN_FORCE, refusal
+from borealis_py.recovery.ways import refusal
 from sunion.units import Bucket, Offset
 
 SYNC_S = 0.5
@@ -83,7 +84,7 @@ def forecasts(
         found[name] = [
             Forecast(
                 way,
-                way in IN_FORCE and node.replicas > 1,
+                way is of.spec.node(name).recovery.way and node.replicas > 1,
                 refusal(way, operators, readers),
                 None if load is None else predict(way, load, operators),
                 wait_s,
@@ -105,7 +106,7 @@ def _load(of: Explanation, name: str, trial: TriedNode, timing: Timing, written:
         result_bytes_per_s=trial.result_bytes_per_s if written is None else written,
         sync_s=SYNC_S,
         position_bytes=_position_bytes(of, name),
-        detect_s=HEARD_AGAIN * timing.heartbeat_us / 1e6,
+        detect_s=HEARD_AGAIN * min(timing.heartbeat_us, STANDBY_BEAT_US) / 1e6,
         start_s=START_S,
         delay_s=WAY_S,
         switch_s=SWITCH_S,

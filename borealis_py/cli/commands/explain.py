@@ -45,7 +45,8 @@ def explain(file: AppFile, rate: Rate = None, bootstrap: Bootstrap = None, json:
 
     With rates, of options or of an app that runs, also what it would cost to survive a crash, for each node and each
     way: what it guarantees, how long the node's stream stands still and what its readers see of that, and what it adds
-    to one replica. Each node is tried here, on rows of its sources or made-up ones. Only "active" can be chosen today.
+    to one replica. Each node is tried here, on rows of its sources or made-up ones. The way that the
+    node has is green.
     """
     from borealis_py.app.explain import explain as explained
     from borealis_py.app.loader import load_spec
