@@ -293,7 +293,7 @@ class Replica:
         reporter.trims = trims.statuses(refused, reporter.trims, self._clock.wall_us())
 
     def _hold(self) -> None:
-        self._input_reader.hold(self._unreachable | self.manager.throttled, self.manager.waiting)
+        self._input_reader.hold(self._unreachable | self.manager.throttled, self.manager.union.waiting)
 
     def next_wakeup(self) -> int:
         """Monotonic microseconds at which the next turn is due unless `wake` is called before."""

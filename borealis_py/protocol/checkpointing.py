@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections import deque
 from dataclasses import dataclass
 
+from borealis_py.protocol.incarnation import StartPoint
 from borealis_py.protocol.settings import Timing
 from borealis_py.protocol.turn import Effect, SaveCheckpoint
-from sunion.model import State
+from sunion.model import Fragment, State
 from sunion.union import Mark, SUnion
 from sunion.units import NOWHERE, Bucket, MonotonicUs
 
@@ -33,6 +34,14 @@ class Rebuilding:
     buckets: int
     empty: State
     begun: ReadingPlace | None
+
+
+def rebuilding(start: StartPoint, union: SUnion, buckets: int | None, fragment: Fragment) -> Rebuilding | None:
+    """How an incarnation that begins at `start` rebuilds state from `buckets` before F_s on. None: it does not."""
+    if buckets is None:
+        return None
+    begun = ReadingPlace(start.bucket, union.marks(start.bucket)) if start.empty else None
+    return Rebuilding(buckets, fragment.initial(), begun)
 
 
 class Checkpointing:

@@ -14,7 +14,7 @@ from dataclasses import replace
 from functools import partial
 
 from borealis_py.protocol import delay
-from borealis_py.protocol.checkpointing import Checkpointing, ReadingPlace, Rebuilding
+from borealis_py.protocol.checkpointing import Checkpointing, rebuilding
 from borealis_py.protocol.control import ControlFold, Recovery
 from borealis_py.protocol.heartbeat import HeartbeatTimer
 from borealis_py.protocol.history import History
@@ -32,7 +32,7 @@ from borealis_py.protocol.stagger import Stagger
 from borealis_py.protocol.states import ReplicaState, check, derive
 from borealis_py.protocol.turn import Effect, EmitEvent, ExitReplica, ReadAgain, StepBack, Turn
 from sunion.errors import IllegalTransition
-from sunion.model import Output, TentativeBucket
+from sunion.model import Output
 from sunion.output import SOutput, in_time
 from sunion.union import SUnion
 from sunion.units import Bucket, MonotonicUs, Offset
@@ -67,13 +67,14 @@ class Manager:
             identity.inc, own, config.ops, unpublished_rows_max=timing.unpublished_rows_max, keep_rows=config.corrected,
             unpublished_bytes_max=timing.unpublished_bytes_max)  # fmt: skip
         self.control = control or ControlFold(identity.replica, identity.inc, identity.uid, timing.suspicion_beats)
-        self.speaking = Speaking(identity, self.output, start, role)
+        self.speaking = Speaking(identity, self.output, start, role, timing)
         self.stagger = Stagger(timing)
         self.publishing = Publishing(identity.replica, timing, config.origin)
         self.publishing.at_once = role is Role.TOOK_OVER
         self._pace = Pace(timing, config.buckets.width_us)
         self.reconciliation = Reconciliation(timing, self._pace, config.spark)
-        self.checkpointing = Checkpointing(timing, max(start.bucket, own), self._rebuilding(start, config))
+        how = rebuilding(start, self.union, config.rebuild_buckets, config.fragment)
+        self.checkpointing = Checkpointing(timing, max(start.bucket, own), how)
         self.counts = RowCounts()
         self.f_s = self.f_l = start.bucket
         self.state = ReplicaState.RECOVERING
@@ -89,12 +90,6 @@ class Manager:
         self._history = History()
         self._delta_us = grow_delta(timing, config.position)
         self._set_delays(delays)
-
-    def _rebuilding(self, start: StartPoint, config: ManagerConfig) -> Rebuilding | None:
-        if config.rebuild_buckets is None:
-            return None
-        begun = ReadingPlace(start.bucket, self.union.marks(start.bucket)) if start.empty else None
-        return Rebuilding(config.rebuild_buckets, self._fragment.initial(), begun)
 
     def _set_delays(self, delays: NodeDelays) -> None:
         self._wait_us = max(self._delta_us, delays.wait_us)
@@ -240,7 +235,7 @@ class Manager:
         if self.reconciliation.job is not None or self.f_s >= target or self._blocked:
             return
         if self.reconciliation.inline(self.union, self.f_s, target):
-            end, rows = self.intake.slice(self.f_s, target, self._pace, self._slice_most)
+            end, rows = self.intake.slice(self.f_s, target, self._pace, self.speaking.slice_most)
             self.reconciliation.ran_inline(self.f_s, end, rows, self._now)
             self._step_stable(end)
         else:
@@ -252,24 +247,13 @@ class Manager:
 
     @property
     def _blocked(self) -> bool:
-        """Whether to run nothing until the own topic acknowledges records (B43)."""
-        return self._room < 1
-
-    @property
-    def _room(self) -> int:
-        """How many more buckets may be emitted before the own topic acknowledges some: each is a record, and so is each
-        range of empty buckets between them."""
-        return (self.timing.outbox_max - self.output.waiting) // 2 + 1
-
-    @property
-    def _slice_most(self) -> int:
-        return min(self.timing.slice_buckets, self._room)
+        return self.speaking.blocked
 
     def _run_stable(self) -> None:
         """Run complete buckets once, on the state that both frontiers share (R2)."""
         if self.f_s != self.f_l or self.reconciliation.job is not None or self.complete <= self.f_s or self._blocked:
             return
-        self._step_stable(self.intake.slice(self.f_s, self.complete, self._pace, self._slice_most)[0])
+        self._step_stable(self.intake.slice(self.f_s, self.complete, self._pace, self.speaking.slice_most)[0])
         self.intake.forgive()
 
     def _step_stable(self, end: Bucket) -> None:
@@ -331,13 +315,8 @@ class Manager:
         share = self.intake.share(bucket)
         label = self._labels.on_live_run(bucket, share)
         self._l, outputs = self._fragment.step(self._l, bucket, bucket + 1, self.intake.ordered_live(bucket))
-        output = outputs.get(bucket, Output())
-        said = TentativeBucket(
-            inc=self.identity.inc, bucket=bucket, output=output, missing_sources=label.missing_sources,
-            missing=share.missing, waited_us=self.intake.waited_us(bucket, self._now),
-            completeness=label.completeness, diverged_from=label.diverged_from,
-        )  # fmt: skip
-        self._effects += self.speaking.say(self.output.tentative(said))
+        output, waited_us = outputs.get(bucket, Output()), self.intake.waited_us(bucket, self._now)
+        self._effects += self.speaking.tentative(bucket, output, label, share.missing, waited_us)
         self.f_l = Bucket(bucket + 1)
         self.intake.on_live_run(bucket)
         self.counts.tentative(output, self._ops)
@@ -393,11 +372,6 @@ class Manager:
     def throttled(self) -> frozenset[int]:
         """Inputs not to read further for now (R6)."""
         return self.intake.ahead(self.f_l, self.timing.buffer_rows_max)
-
-    @property
-    def waiting(self) -> frozenset[tuple[int, int]]:
-        """(input, replica): cursors not to read further until other replicas have reported what is before (A3, R6)."""
-        return self.union.waiting
 
     @property
     def at_ease(self) -> bool:

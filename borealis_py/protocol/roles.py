@@ -31,7 +31,7 @@ class Role(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Runner:
-    """The replica that runs: its index, and how far its own topic holds stable buckets (`ack_s`)."""
+    """The replica that runs: `replica`, its index; `ack_s`, how far its own topic holds stable buckets."""
 
     replica: int
     ack_s: int

@@ -11,9 +11,11 @@ from dataclasses import replace
 
 from borealis_py.protocol.control import ControlFold
 from borealis_py.protocol.incarnation import Identity, StartPoint
+from borealis_py.protocol.labels import Label
 from borealis_py.protocol.roles import Role
+from borealis_py.protocol.settings import Timing
 from borealis_py.protocol.turn import Append, Effect, EmitEvent, StepBack
-from sunion.model import Output, StableBucket, StableRange, StreamRecord
+from sunion.model import Output, StableBucket, StableRange, StreamRecord, TentativeBucket
 from sunion.output import SOutput, in_time
 from sunion.units import Bucket, MonotonicUs
 
@@ -22,15 +24,15 @@ class Speaking:
     """The mouth of one incarnation.
 
     Args:
-        output: what it emits. start: where it begins.
+        output: what it emits. start: where it begins. role: how (R17).
 
     Attributes:
         runs: it says what it emits.
     """
 
-    def __init__(self, identity: Identity, output: SOutput, start: StartPoint, role: Role) -> None:
+    def __init__(self, identity: Identity, output: SOutput, start: StartPoint, role: Role, timing: Timing) -> None:
         self.runs = role is not Role.STANDS_BY
-        self._identity, self._output = identity, output
+        self._identity, self._output, self._timing = identity, output, timing
         self._now = MonotonicUs(0)
         self._one_runs = role is not Role.ALWAYS_RUNS
         self._unheard: deque[tuple[int, MonotonicUs]] = deque()
@@ -115,6 +117,32 @@ class Speaking:
             return [Append(*said)]
         self._unheard.append((said[0], self._now))
         return []
+
+    def tentative(
+        self, bucket: Bucket, output: Output, label: Label, missing: tuple[str, ...], waited_us: int
+    ) -> list[Effect]:
+        """Emit a bucket that ran live, `missing` of the node's inputs. Raises IllegalTransition: it was said stable."""
+        said = TentativeBucket(
+            inc=self._identity.inc, bucket=bucket, output=output, missing_sources=label.missing_sources,
+            missing=missing, waited_us=waited_us, completeness=label.completeness, diverged_from=label.diverged_from,
+        )  # fmt: skip
+        return self.say(self._output.tentative(said))
+
+    @property
+    def blocked(self) -> bool:
+        """Whether to run nothing until the own topic, or that of the replica that runs, acknowledges records (B43)."""
+        return self._room < 1
+
+    @property
+    def _room(self) -> int:
+        """How many more buckets may be emitted before: each is a record, and so is each range of empty buckets between
+        them."""
+        return (self._timing.outbox_max - self._output.waiting) // 2 + 1
+
+    @property
+    def slice_most(self) -> int:
+        """How many buckets to run at once at most."""
+        return min(self._timing.slice_buckets, self._room)
 
     def may_run_live(self, bucket: Bucket) -> bool:
         """Whether a tentative result of `bucket` would be heard."""

@@ -103,10 +103,12 @@ def test_what_lies_behind_a_cursor_that_waited_is_read_before_it_counts_as_missi
     manager, now = node.manager, 60 * W
     late = {0: [(1, stable(0)), (0, stable(2))]}
     manager.handle(Turn(2 * W, streams=late, inputs={1: [claim(0), batch(1, 0, [], boundary=9 * W)]}, delays=SUSPEND))
-    assert (manager.waiting, manager.f_l) == ({(0, 0)}, 1)
+    assert (manager.union.waiting, manager.f_l) == ({(0, 0)}, 1)
     manager.handle(Turn(now - 1, read_to=2 * W))
     found = manager.handle(Turn(now, streams={0: [(1, stable(1))]}, read_to=now - 1, delays=NodeDelays(D)))
-    assert (manager.waiting, manager.f_s, manager.f_l) == (frozenset(), 3, 3), "the stream's end was not asked for yet"
+    assert (manager.union.waiting, manager.f_s, manager.f_l) == (frozenset(), 3, 3), (
+        "the stream's end was not asked for yet"
+    )
     assert any(isinstance(e, AskEnds) for e in found)
     manager.handle(Turn(now + 1, read_to=now))
     assert manager.f_l > 3, "there was nothing more"

@@ -19,6 +19,7 @@ from borealis_py.protocol.labels import Label, Labels, Share
 from borealis_py.protocol.manager import Manager
 from borealis_py.protocol.redo import RedoFailed, RedoJob
 from borealis_py.protocol.settings import DelayPolicy, Delays
+from borealis_py.protocol.speaking import Speaking
 from borealis_py.protocol.stagger import Stagger
 from borealis_py.simulation.runner.scenario import SECOND, Fault, Scenario
 from sunion.model import Kind, StableBucket, StableRange
@@ -252,7 +253,7 @@ def _rec_done_at_once() -> Any:
 
 
 def _outbox_without_bound() -> Any:
-    return mock.patch.object(Manager, "_room", property(lambda self: 1_000_000))
+    return mock.patch.object(Speaking, "_room", property(lambda self: 1_000_000))
 
 
 def _never_forgives() -> Any:

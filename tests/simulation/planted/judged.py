@@ -15,6 +15,7 @@ from borealis_py.protocol.labels import Labels
 from borealis_py.protocol.manager import Manager
 from borealis_py.protocol.reconciliation import Reconciliation
 from borealis_py.protocol.settings import DelayPolicy, Delays, Timing
+from borealis_py.protocol.speaking import Speaking
 from borealis_py.protocol.stagger import Stagger
 from borealis_py.protocol.turn import SendHeartbeat
 from borealis_py.simulation.cluster.toy_query import QUERY
@@ -198,10 +199,10 @@ def _deadline_twice_as_long() -> Any:
 
 
 def _outbox_twice_as_long() -> Any:
-    def room(self: Manager) -> int:
-        return (2 * self.timing.outbox_max - self.output.waiting) // 2 + 1
+    def room(self: Speaking) -> int:
+        return (2 * self._timing.outbox_max - self._output.waiting) // 2 + 1
 
-    return mock.patch.object(Manager, "_room", property(room))
+    return mock.patch.object(Speaking, "_room", property(room))
 
 
 def _cut_from_its_own_topic(scenario: Scenario) -> Scenario:
