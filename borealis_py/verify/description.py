@@ -25,6 +25,7 @@ class CheckedNode:
         readers: how many Kafka partitions its replica topics have.
         lookback: how many buckets before its own a result may depend on.
         query: whether it gives a query's result.
+        one_runs: whether one of its replicas runs and the others stand by.
     """
 
     name: str
@@ -34,6 +35,7 @@ class CheckedNode:
     readers: int = 1
     lookback: int = 0
     query: bool = True
+    one_runs: bool = False
 
     @property
     def columns(self) -> list[str]:

@@ -132,6 +132,7 @@ class Evidence:
         healed: all failures are over and the sources have ended: everything must be there.
         threshold_us: X; None: the bound is not judged. `quiet_us`: wall times between which nothing failed.
         blackouts: when the bound says nothing.
+        one_runs: the stages of which one replica runs and the others stand by.
     """
 
     network: Network
@@ -150,6 +151,7 @@ class Evidence:
     quiet_us: tuple[int, int] = (0, 0)
     blackouts: Sequence[Blackout] = ()
     published: Mapping[str, Sequence[Row]] = field(default_factory=dict)
+    one_runs: frozenset[int] = frozenset()
 
     @property
     def complete_until(self) -> int:

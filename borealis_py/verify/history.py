@@ -13,6 +13,10 @@ from borealis_py.verify.envelope import Raw, Row, Unreadable, decode_rows, open_
 
 RAW_BYTES_MAX = 65_536
 """How much of an unusable item a dead letter keeps."""
+KEPT_END = 32
+"""Records at the end of a replica's topic that are never deleted. So a topic that was trimmed has all that its replica
+said from the highest bucket of so many records on: what was deleted lay below a bucket that the records after it have
+reached, or below the end that is kept in any case (R16)."""
 
 
 @dataclass(frozen=True)

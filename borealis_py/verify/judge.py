@@ -38,10 +38,12 @@ def judge_piece(
 ) -> StableBuckets:
     """All replicas of one piece of a stage. Returns what was said first of each stable bucket."""
     sources = frozenset(evidence.network.sources)
-    rules = StreamRules(evidence.origin, sources, piece.stage > 0, partial(explainer.buckets, piece))
+    one_runs = piece.stage in evidence.one_runs
+    rules = StreamRules(evidence.origin, sources, piece.stage > 0, partial(explainer.buckets, piece), one_runs)
     stream = StreamJudge(rules, verdict, PieceModel(truth, explainer, piece))
     for k, history in enumerate(evidence.replicas[piece]):
         stream.judge(name_of(evidence, piece, k), history)
+    stream.judge_together(name_of(evidence, piece))
     if evidence.healed and stream.until < evidence.complete_until:
         what = f"no replica says more than until {stream.until}, complete until {evidence.complete_until}"
         verdict.say(AnomalyKind.LOST_WRITE, name_of(evidence, piece), what, Subject.STABLE)

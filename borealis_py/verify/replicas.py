@@ -1,5 +1,7 @@
 """The judge of replica streams: stable once and for all, tentative honestly, without holes; with a model or without.
 
+Where one replica runs and others stand by, a hole in one's topic must lie in another's.
+
 Without one, replicas are held against each other and every label against the others of its divergence. With one, every
 row is held against what the model computes.
 """
@@ -11,7 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from borealis_py.verify.anomalies import AnomalyKind, Subject, Verdict
-from borealis_py.verify.history import HistoryRecord, ReplicaHistory
+from borealis_py.verify.history import KEPT_END, HistoryRecord, ReplicaHistory
 from borealis_py.verify.model.explain import Answer, Explainer
 from borealis_py.verify.model.network import Truth, agrees
 from borealis_py.verify.model.partitions import Piece
@@ -27,12 +29,15 @@ class StreamRules:
         sources: all that its rows come from.
         behind: it reads other nodes' streams, so that what it says may have diverged before its own state.
         depends: the buckets whose input a result in a bucket depends on; None: not known.
+        one_runs: one of its replicas runs and the others stand by: who takes over begins where a checkpoint of any of
+            them was.
     """
 
     origin: int
     sources: frozenset[str]
     behind: bool
     depends: Callable[[int], range] | None = None
+    one_runs: bool = False
 
 
 @dataclass(frozen=True)
@@ -51,7 +56,7 @@ class PieceModel:
 
 @dataclass
 class StreamJudge:
-    """All replicas of one piece of a stream, one after the other.
+    """All replicas of one piece of a stream, one after the other, and then what they say between them.
 
     Attributes:
         rules: of the stream. verdict: anomalies are noted there.
@@ -67,16 +72,21 @@ class StreamJudge:
     tentative: dict[int, int] = field(default_factory=dict)
     until: int = 0
     """The first bucket of which no replica has said that it is stable."""
+    holes: bool = False
+    """No topic has some bucket below that, though one may have a hole where another has it."""
+    skipped: list[tuple[str, int, int]] = field(default_factory=list)
+    """Topic, bucket, bucket: it began anew with the second, tentative. Others must call stable what lies between."""
 
     def __post_init__(self) -> None:
-        self.said.begin(self.rules.origin)
-        self.until = self.rules.origin
+        self.said.start = self.until = self.rules.origin
 
     def judge(self, name: str, history: ReplicaHistory) -> int:
         """One replica's topic, in its order. `name`: of the topic. Returns until where it says what is stable."""
         stable = _Stable(self, name, history.trimmed)
         tentative = _Tentative(self, name, history.trimmed)
-        for record in history.records:
+        for n, record in enumerate(history.records):
+            if history.trimmed and n < KEPT_END:
+                self.said.start = max(self.said.start, record.bucket)
             if record.kind in ("STABLE", "BOUNDARY"):
                 stable.add_record(record)
             tentative.add_record(record)
@@ -85,6 +95,20 @@ class StreamJudge:
             say(AnomalyKind.INCONSISTENT_OFFSETS, name, f"unreadable record: {text}")
         self.until = max(self.until, stable.next)
         return stable.next
+
+    def judge_together(self, name: str) -> None:
+        """All topics were judged: whether a hole in one lies in another. `name`: of all of them."""
+        if not self.rules.one_runs:
+            return
+        spans, start = self.said.spans, self.said.start
+        for first, end in spans.holes(start, self.until):
+            what = f"no replica says buckets {first} to {end - 1}"
+            self.verdict.say(AnomalyKind.INCONSISTENT_OFFSETS, name, what, Subject.STABLE)
+            self.holes = True
+        for topic, first, end in self.skipped:
+            for hole in spans.holes(max(first, start), end)[:1]:
+                what = f"begins anew with tentative {end}, and nobody says buckets {hole[0]} to {hole[1] - 1}"
+                self.verdict.say(AnomalyKind.INCONSISTENT_OFFSETS, topic, what, Subject.TENTATIVE)
 
 
 class _Stable:
@@ -102,13 +126,11 @@ class _Stable:
         self._judge.verdict.looked_at["stable statements"] += 1
         if self._trimmed:
             self._trimmed, self.next = False, record.bucket
-            if self._judge.said.until == self._judge.rules.origin:  # nobody has said anything yet
-                self._judge.said.begin(record.bucket)
         if record.end < record.bucket:
             what = f"a range that ends before it begins: {record.bucket} to {record.end}"
             self._say(AnomalyKind.INCONSISTENT_OFFSETS, self._name, what)
             return
-        if record.bucket > self.next:
+        if record.bucket > self.next and not self._judge.rules.one_runs:
             what = f"never says buckets {self.next} to {record.bucket - 1}"
             self._say(AnomalyKind.INCONSISTENT_OFFSETS, self._name, what)
         changed, before, self.next = set(), self.next, max(self.next, record.end)
@@ -135,7 +157,8 @@ class _Stable:
 class _Tentative:
     """A live state diverges at the first tentative bucket (an episode begins) and is complete until then.
 
-    The episode ends when the stable frontier of the same incarnation has caught up, or with the incarnation. Within it
+    The episode ends when the stable frontier of the same incarnation has caught up, or with the incarnation, or when a
+    replica that has stood by meanwhile begins anew. Within it
     a source's rows of bucket b are all in unless the record of b lists the source as missing; what a record lacked is
     all that was missing in buckets that it depends on.
 
@@ -165,17 +188,28 @@ class _Tentative:
             rows = self._judge.tentative
             rows[record.bucket] = max(rows.get(record.bucket, 0), len(record.rows))
             stable, live = self._stable.get(inc, -1), self._live.get(inc, -1)
-            if inc not in self._missing or stable >= live:
+            anew = self._begins_anew(record, stable, live)
+            if anew:
+                complete = stable if stable > -1 else min(self._missing[inc])
+                self._judge.skipped.append((self._name, complete, record.bucket))
+            if anew or inc not in self._missing or stable >= live:
                 self._missing[inc] = {}
                 if inc == self._amid and (live > -1 or stable == record.bucket):
                     self._amid = None  # it begins here
             said = max(stable, live)
-            if -1 < said < record.bucket and not (inc == self._amid and live < 0):
+            if -1 < said < record.bucket and not anew and not (inc == self._amid and live < 0):
                 what = f"says nothing of buckets {said} to {record.bucket - 1} before tentative {record.bucket}"
                 verdict.say(AnomalyKind.INCONSISTENT_OFFSETS, self._name, what, Subject.TENTATIVE)
             self._missing[inc][record.bucket] = frozenset(record.missing)
             self._live[inc] = record.end
             self._record(record, self._missing[inc])
+
+    def _begins_anew(self, record: HistoryRecord, stable: int, live: int) -> bool:
+        """Whether its replica has stood by since it spoke last, and begins with a state that is complete up to this
+        bucket: it skips some, goes back, or says that it diverges here. All below must be stable in some topic."""
+        if not self._rules.one_runs or max(stable, live) < 0:
+            return False
+        return record.bucket != max(stable, live) or record.diverged_from == record.bucket
 
     def _record(self, record: HistoryRecord, missing: dict[int, frozenset[str]]) -> None:
         if wrong := self._label(record, missing):

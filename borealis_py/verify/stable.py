@@ -10,6 +10,7 @@ from typing import Any
 
 from borealis_py.verify.envelope import Row, bits
 from borealis_py.verify.history import RAW_BYTES_MAX, Rejection
+from borealis_py.verify.spans import Spans
 from borealis_py.verify.values import in_json
 
 Rows = tuple[Row, ...]
@@ -79,19 +80,15 @@ class StableBuckets:
 
     Attributes:
         whole: rows are kept as they are, not only their hashes.
-        until: the first bucket that nobody has spoken of; `start`: nothing is said of what is below.
+        start: what was said of buckets below may be deleted.
         contents: of each bucket that holds something.
+        spans: all buckets that were spoken of.
     """
 
     whole: bool = True
     start: int = 0
-    until: int = 0
     contents: dict[int, BucketContent] = field(default_factory=dict)
-    _holes: list[tuple[int, int]] = field(default_factory=list)
-
-    def begin(self, bucket: int) -> None:
-        """Nothing was said of what is below."""
-        self.start = self.until = bucket
+    spans: Spans = field(default_factory=Spans)
 
     def take(self, first: int, end: int, rows: Rows, rejections: Sequence[Rejection]) -> Iterator[tuple[int, str, str]]:
         """Buckets [first, end) are stable. Gives those that were something else before: bucket, what it was, what now.
@@ -106,13 +103,11 @@ class StableBuckets:
                     self.contents[bucket] = now
             elif before != now:
                 yield bucket, str(before or "empty"), str(now or "empty")
-        if first > self.until:
-            self._holes.append((self.until, first))
-        self.until = max(self.until, end)
+        self.spans.add(first, end)
 
     def covers(self, bucket: int) -> bool:
         """Whether somebody called it stable."""
-        return self.start <= bucket < self.until and not any(a <= bucket < b for a, b in self._holes)
+        return bucket in self.spans
 
     def rows(self, bucket: int) -> Rows | None:
         """What was said first of it, where all is kept; None: nothing."""
@@ -123,7 +118,7 @@ class StableBuckets:
 
     def _spoken_of(self, first: int, end: int) -> Iterable[int]:
         """The buckets of [first, end) that hold something."""
-        if first >= self.until:
+        if first >= (self.spans.end or 0):
             return ()
         if end - first < len(self.contents):
             return [b for b in range(first, end) if b in self.contents]

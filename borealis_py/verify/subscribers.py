@@ -10,7 +10,7 @@ from typing import Any
 from borealis_py.verify.anomalies import AnomalyKind, Delay, Subject, Verdict
 from borealis_py.verify.envelope import Row
 from borealis_py.verify.evidence import Evidence, Saw, SubscriberHistory
-from borealis_py.verify.history import ReplicaHistory
+from borealis_py.verify.history import KEPT_END, ReplicaHistory
 from borealis_py.verify.model.partitions import Piece
 from borealis_py.verify.published import show
 from borealis_py.verify.stable import StableBuckets
@@ -18,8 +18,6 @@ from borealis_py.verify.stable import StableBuckets
 Dict = Mapping[str, Any]
 END_BUCKETS = 1_000_000
 """A stretch of empty buckets longer than this is END's."""
-KEPT_END = 32
-"""Records at the end of a replica's topic that are never deleted."""
 TURN_US = 50_000
 """A5: within X of its failure-free time, plus one turn."""
 
@@ -171,8 +169,7 @@ class _Live:
 
 
 def _whole_from(history: ReplicaHistory) -> int:
-    """The bucket from which on a topic that was trimmed has all that its replica said (R16): what was deleted lay below
-    a bucket that the records after it have reached, or below the end that a topic keeps in any case."""
+    """The bucket from which on a topic that was trimmed has all that its replica said."""
     return max((record.bucket for record in islice(history.records, KEPT_END)), default=0)
 
 

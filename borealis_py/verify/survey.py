@@ -70,9 +70,11 @@ def reads(app: CheckedApp, queries: Sequence[str]) -> int:
 
 @dataclass
 class _Said:
-    """What replicas of a node said. `until`: the first bucket that none has called stable in every partition."""
+    """What replicas of a node said. `until`: the first bucket that none has called stable in every partition; `holes`:
+    none has some bucket below."""
 
     until: int
+    holes: bool
     stable: StableBuckets
 
 
@@ -177,12 +179,14 @@ class _Survey:
     # What replicas said -----------------------------------------------------------------------------------------------
 
     def _node(self, node: CheckedNode) -> None:
-        """All replicas of a node; again where they have not yet said what is published."""
+        """All replicas of a node; again where they have not yet said what is published, and where a hole in one may lie
+        in what another has written since it was read."""
         deadline = time.monotonic() + GRACE_S
         while True:
             verdict = Verdict()
             said = self._said(node, verdict)
-            if said.until >= self.progress[node.name] or time.monotonic() > deadline:
+            reached = said.until >= self.progress[node.name] and not said.holes
+            if reached or time.monotonic() > deadline:
                 break
             time.sleep(AGAIN_S)
         self.verdict.and_beside([verdict])
@@ -199,17 +203,19 @@ class _Survey:
         """Each partition of its topics is a stream of its own; dead letters are in the first."""
         depends = partial(_looks_back, node.lookback)
         behind = any(i not in self.app.sources for i in node.inputs)
-        rules = StreamRules(self.app.origin, self.app.sources_of(node.name), behind, depends)
+        rules = StreamRules(self.app.origin, self.app.sources_of(node.name), behind, depends, node.one_runs)
         streams = [StreamJudge(rules, verdict, said=StableBuckets(whole=False)) for _ in range(node.readers)]
         for reader, stream in enumerate(streams):
+            where = f"{node.name}.r{{}}" + f"[{reader}]" * (node.readers > 1)
             for k in range(node.replicas):
                 name = f"{node.name}.r{k}"
                 unreadable: list[str] = []
                 records = statements(self._own(name, reader, verdict), node.schema, unreadable)
-                where = f"{name}[{reader}]" if node.readers > 1 else name
-                stream.judge(where, ReplicaHistory(records, unreadable, self._trimmed(name, reader)))
+                stream.judge(where.format(k), ReplicaHistory(records, unreadable, self._trimmed(name, reader)))
+            stream.judge_together(where.format("*"))
         verdict.looked_at["tentative buckets"] += len(streams[0].tentative)
-        return _Said(min(stream.until for stream in streams), streams[0].said)
+        holes = any(stream.holes for stream in streams)
+        return _Said(min(stream.until for stream in streams), holes, streams[0].said)
 
     # What sources hold ------------------------------------------------------------------------------------------------
 

@@ -45,7 +45,7 @@ class World:
     """Everything that lies in the topics, and what was seen; change what you like, then `judge`.
 
     `replicas`: for each of `pieces` (of a chain without partitions: each stage) what each replica said. `trimmed`: how
-    many records of each topic are deleted.
+    many records of each topic are deleted. `one_runs`: stages of which one replica runs and the other stands by.
     """
 
     network: Network = CHAIN
@@ -65,6 +65,7 @@ class World:
     complete: bool = True
     poison: dict[str, dict[int, bool]] = field(default_factory=dict)
     trimmed: int = 0
+    one_runs: frozenset[int] = frozenset()
 
     @property
     def pieces(self) -> list[Piece]:
@@ -88,6 +89,7 @@ class World:
         return Evidence(
             self.network, B0, self.sources, replays, self.corrected, [*self.corrected, *self.aborted], self.progress,
             self.dead, histories, self.acknowledged, self.poison, self.healed, X_US, (T0, LOST * BUCKET_US),
+            one_runs=self.one_runs,
         )  # fmt: skip
 
 

@@ -475,3 +475,59 @@ def test_a_live_view_may_begin_at_what_is_kept_and_not_later(monkeypatch: pytest
         world.trimmed = deleted
         world.live = [saw for saw in world.live if saw.bucket >= B0 + 8]
         assert (AnomalyKind.UNSEEN in world.judge().kinds) == unseen, deleted
+
+
+# One replica runs, the other stands by --------------------------------------------------------------------------------
+
+
+def takes_over(w: World, until: int = 4, begins: int = 3, back: int = 20, ends: int = 22) -> None:
+    """r0 dies after so many records, r1 takes over from a checkpoint, tells of the failure, and dies in the middle of
+    the correction; r0 begins again from a checkpoint of r1's."""
+    w.one_runs = frozenset({0, 1})
+    for records in w.replicas:
+        whole = list(records[0])
+        records[0][:] = whole[:until] + [replace(r, inc=2) for r in whole[back:]]
+        records[1][:] = whole[begins:ends]
+
+
+def test_a_hole_in_one_topic_lies_in_another_where_one_replica_runs() -> None:
+    world = good()
+    takes_over(world)
+    assert world.judge().anomalies == []
+    world.one_runs = frozenset({0})
+    found = world.judge().anomalies
+    assert {a.kind for a in found} == {AnomalyKind.INCONSISTENT_OFFSETS}
+    assert {a.where[:2] for a in found} == {world.network.stages[1].parts[0][:2]}, "the other stage's have no holes"
+
+
+@pytest.mark.parametrize("gap", [{"until": 2}, {"back": 24}, {"ends": 19}])
+def test_a_hole_that_no_other_topic_covers_is_seen(gap: dict[str, int]) -> None:
+    world = good()
+    takes_over(world, **gap)
+    found = world.judge().anomalies
+    assert {a.where[-1] for a in found if "no replica says buckets" in a.what} == {"*"}
+    assert {a.kind for a in found} <= {AnomalyKind.INCONSISTENT_OFFSETS, AnomalyKind.ABORTED_READ}, "and views had it"
+
+
+def test_a_hole_that_is_covered_with_other_rows_is_seen() -> None:
+    for at, kind in ((6, AnomalyKind.UNLABELLED_PARTIAL), (3, AnomalyKind.STABLE_CHANGED)):
+        world = good()
+        takes_over(world, until=4, begins=0)
+        mine = world.replicas[0][1]
+        first = next(i for i, r in enumerate(mine) if r.kind == "STABLE" and r.rows and (i > 3) is (at > 3))
+        mine[first] = altered(mine[first])
+        assert world.judge().kinds == {kind}
+
+
+def test_a_replica_that_has_stood_by_meanwhile_begins_anew() -> None:
+    """r0 says one tentative bucket, stands by, and begins again behind what r1 has corrected: with a new divergence."""
+    world = good()
+    world.one_runs = frozenset({0, 1})
+    for records in world.replicas:
+        whole = list(records[0])
+        lost = replace(whole[8], bucket=LAST - 1, end=LAST, diverged_from=LAST - 1, rows=())
+        records[0][:] = [*whole[:9], replace(lost, missing=("c",), missing_sources=("c",)), *whole[28:]]
+    assert not any("begins anew" in a.what or "diverged from" in a.what for a in world.judge().anomalies)
+    for records in world.replicas:
+        del records[1][20]
+    assert any(f"nobody says buckets {LOST + 3} to {LOST + 3}" in a.what for a in world.judge().anomalies)

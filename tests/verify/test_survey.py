@@ -366,3 +366,69 @@ def test_a_replica_topic_that_lags_behind_what_is_published_is_read_again(monkey
     monkeypatch.setattr("borealis_py.verify.survey.GRACE_S", 5.0)
     monkeypatch.setattr("borealis_py.verify.survey.AGAIN_S", 0.0)
     assert topics.judge().anomalies == []
+
+
+# One replica runs, the other stands by --------------------------------------------------------------------------------
+
+STANDBY = replace(APP, nodes=tuple(replace(node, one_runs=True) for node in APP.nodes))
+
+
+def takes_over(dies: int = 4, begins: int = 3, ends: int = 18, back: int = 17) -> HandTopics:
+    """Of each node r0 dies after so many records, r1 takes over from a checkpoint, and r0 from one of r1's."""
+    topics = good()
+    for node in ("cut", "q"):
+        whole = topics.lists[f"{node}.r0"]
+        topics.lists[f"{node}.r0"], topics.lists[f"{node}.r1"] = [*whole[:dies], *whole[back:]], whole[begins:ends]
+    return topics
+
+
+def test_a_hole_in_one_topic_lies_in_another_where_one_replica_runs() -> None:
+    assert takes_over().judge(app=STANDBY).anomalies == []
+    strict = takes_over().judge().anomalies
+    assert {a.kind for a in strict} == {K.INCONSISTENT_OFFSETS}
+    assert {a.where for a in strict} == {"cut.r0", "cut.r1", "q.r0", "q.r1"}, "all compute: each says all of it"
+
+
+@pytest.mark.parametrize("gap", [{"dies": 2}, {"back": 20}])
+def test_a_hole_that_no_other_topic_covers_is_seen(gap: dict[str, int]) -> None:
+    found = takes_over(**gap).judge(app=STANDBY).anomalies
+    assert {(a.kind, a.where) for a in found} >= {(K.INCONSISTENT_OFFSETS, f"{node}.r*") for node in ("cut", "q")}
+    assert any("no replica says buckets" in a.what for a in found)
+
+
+def test_a_hole_that_is_covered_with_other_rows_is_seen() -> None:
+    topics = takes_over()
+    at = 15 - ORIGIN - 3
+    topics.lists["q.r1"][at] = (stable(15, rows_of(15)[:1]), ())
+    assert topics.judge(app=STANDBY).kinds == {K.ABORTED_READ}
+    topics.add("q.r0", stable(15, rows_of(15), inc=3))
+    assert K.STABLE_CHANGED in topics.judge(app=STANDBY).kinds
+    topics = takes_over()
+    topics.add("q.r0", stable(14, [(1, 1.0, 1400)], inc=3))
+    assert K.STABLE_CHANGED in topics.judge(app=STANDBY).kinds, "an empty one in a hole"
+
+
+def test_what_another_replica_has_written_since_its_topic_was_read_is_read_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """r0 was read before it went on; r1, read later, has a hole there."""
+    monkeypatch.setattr("borealis_py.verify.survey.GRACE_S", 60.0)
+    monkeypatch.setattr("borealis_py.verify.survey.AGAIN_S", 0.0)
+    topics = good()
+    for node in ("cut", "q"):
+        whole = topics.lists[f"{node}.r0"]
+        topics.lists[f"{node}.r0"], topics.lists[f"{node}.r1"] = whole[:15], whole[18:]
+        topics.later[f"{node}.r0"] = [value for value, _ in whole[15:19]]  # type: ignore[misc]
+        topics.lists[f"{node}.progress"] = [(progress(15), ())]
+    topics.lists["q"] = [row for row in topics.lists["q"] if int(dict(row[1])["id"].split(b":")[0]) < 15]
+    assert topics.judge(app=STANDBY).anomalies == []
+
+
+@pytest.mark.parametrize("deleted", range(6, 18))
+def test_topics_with_holes_may_have_lost_their_beginnings(deleted: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("borealis_py.verify.replicas.KEPT_END", 2)
+    topics = takes_over()
+    topics.begin["q.r0"], topics.lists["q.r0"] = 4, topics.lists["q.r0"][4:]
+    topics.begin["q.r1"], topics.lists["q.r1"] = deleted - 3, topics.lists["q.r1"][deleted - 3 :]
+    verdict = topics.judge(app=STANDBY)
+    assert not verdict.kinds, verdict

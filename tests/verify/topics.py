@@ -117,8 +117,8 @@ class HandTopics:
     def beginning(self, topic: str, partition: int = 0) -> int:
         return self.begin.get(topic.removeprefix("app."), 0)
 
-    def judge(self, *queries: str) -> Verdict:
-        return survey(APP, queries or ("q",), self)
+    def judge(self, *queries: str, app: CheckedApp = APP) -> Verdict:
+        return survey(app, queries or ("q",), self)
 
 
 def good() -> HandTopics:

@@ -102,6 +102,7 @@ def _described(state: AppState) -> CheckedApp:
     from contextlib import closing
 
     from borealis_py.engine.kernel import compile_query
+    from borealis_py.query.recovery import RecoveryWay
     from borealis_py.query.spec import count_of
     from borealis_py.verify.description import CheckedApp, CheckedNode
 
@@ -110,7 +111,9 @@ def _described(state: AppState) -> CheckedApp:
         with closing(compile_query(runs, name)) as kernel:
             schema, lookback = kernel.output_schema, kernel.lookback_buckets
         readers, query = count_of(node.exchange), name in runs.queries
-        nodes.append(CheckedNode(name, node.inputs, schema, node.replicas, readers, lookback, query))
+        recovery = node.model_dump(mode="json").get("recovery") or {}
+        one_runs = recovery.get("way", RecoveryWay.ACTIVE) != RecoveryWay.ACTIVE
+        nodes.append(CheckedNode(name, node.inputs, schema, node.replicas, readers, lookback, query, one_runs))
     rules = state.timing.ahead_max_us, state.timing.row_max_bytes
     return CheckedApp(
         state.name, state.app_uid, state.origin, runs.bucket_us, *rules, sources=runs.sources, nodes=tuple(nodes)
