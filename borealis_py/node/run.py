@@ -6,14 +6,15 @@ from __future__ import annotations
 
 import gc
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable
+from contextlib import ExitStack
 
 from borealis_py.log.base import Wake
 from borealis_py.log.clock import Clock, SystemClock
 from borealis_py.log.kernel import Kernel
 from borealis_py.node.checkpoints import CheckpointStore
 from borealis_py.node.peers import NeverPublished, PeerRedo, Peers
+from borealis_py.node.pulse import repeating
 from borealis_py.node.replica import Replica
 from borealis_py.node.reporter import StatusListener, ignore_status
 from borealis_py.node.spec import ReplicaSpec
@@ -25,24 +26,6 @@ from sunion.errors import RetentionLost
 
 class LostWhileRunning(Exception):
     """The log no longer holds records that this incarnation had not read yet."""
-
-
-@contextmanager
-def _pulsing(replica: Replica, every_s: float) -> Iterator[None]:
-    """Call `replica.pulse` every `every_s` seconds in another thread."""
-    over = threading.Event()
-
-    def beat() -> None:
-        while not over.wait(every_s):
-            replica.pulse()
-
-    thread = threading.Thread(target=beat, name="pulse", daemon=True)
-    thread.start()
-    try:
-        yield
-    finally:
-        over.set()
-        thread.join()
 
 
 def _set_aside() -> None:
@@ -106,7 +89,7 @@ def run_replica(
         why = ""
         try:
             with ExitStack() as beside:  # not during `close`, which sends the last status
-                beside.enter_context(_pulsing(replica, spec.timing.heartbeat_us / 1e6))
+                beside.enter_context(repeating(replica.pulse, spec.timing.heartbeat_us, "pulse"))
                 if spec.trimming is not None:
                     beside.enter_context(trimming(replica, spec.log, spec.trimming.every_us))
                 while not stop.is_set():
