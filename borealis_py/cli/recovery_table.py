@@ -28,7 +28,7 @@ COLUMNS = ["node", "way", "guarantee", "stands still>", "of which readers see", 
 
 @dataclass(frozen=True, slots=True)
 class RowRates:
-    """`rows_per_s`: of each source as it runs. `origin`: where that is from, in words. `samples`: rows of some sources."""
+    """`rows_per_s`: of each source as it runs. `origin`: where that is from, in words. `samples`: rows of some."""
 
     rows_per_s: Mapping[str, float]
     origin: str

@@ -13,7 +13,17 @@ from borealis_py.cli.context import open_context
 from borealis_py.cli.options import AppName, Bootstrap, Json
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    import msgspec
+
     from borealis_py.app.sources.settings import IngressObeys, SourceChanged
+    from borealis_py.app.state import AppState
+    from borealis_py.ingress.source_settings import SourceSettings
+    from borealis_py.log.base import Log
+
+    Asked = tuple[str, msgspec.Struct, Callable[[SourceSettings], bool]]
+    """Key and value of a setting, and whether an ingress with these settings obeys it."""
 
 app = typer.Typer(
     help="Change how a running app waits for a foreign topic.",
@@ -48,30 +58,16 @@ def skip(
     Its ingresses go on reading it. What it still holds, and what comes while it is given up, is copied where it comes
     in time; the rest becomes dead letters. A partition that can be read is refused.
     """
-    from borealis_py.app.sources.settings import change_source, check_skip, refuse_other
+    from borealis_py.app.sources.settings import check_skip
     from borealis_py.log.messages import PartitionSkip
-    from borealis_py.protocol.settings import SettingsError
-    from borealis_py.query import parse_duration
 
-    timeout_us = parse_duration(timeout, "--timeout")
-    context = open_context(bootstrap)
-    state = context.app(app)
-    refuse_other(state, source)
-    if not undo and partition not in state.source_settings(source).skipped:
-        try:
-            check_skip(context.log, state, source, partition)
-        except SettingsError as exc:
-            fail(str(exc))
-            raise typer.Exit(1) from exc
-    with waiting(f"waiting until the ingresses of {source} obey"):
-        found = change_source(
-            context.log,
-            state,
-            source,
-            {f"skip/{source}/{partition}": PartitionSkip(state.app_uid, not undo)},
-            lambda settings: (partition in settings.skipped) is not undo,
-            timeout_us / 1e6,
-        )
+    def asked(log: Log, state: AppState) -> Asked:
+        if not undo and partition not in state.source_settings(source).skipped:
+            check_skip(log, state, source, partition)
+        value = PartitionSkip(state.app_uid, not undo)
+        return f"skip/{source}/{partition}", value, lambda settings: (partition in settings.skipped) is not undo
+
+    state, found = _carry_out(source, asked, timeout, bootstrap, app)
     done = "is waited for again" if undo else "is given up: no result waits for it any more"
     already = "is waited for already" if undo else "was given up already"
     _tell(state.name, found, f"partition {partition} {done if found.written else already}", timeout, json)
@@ -90,24 +86,15 @@ def end(
     No result waits for it any more. What comes to the topic later is not copied. That cannot be taken back. A partition
     that cannot be read is waited for, unless it is given up (`borealis source skip`).
     """
-    from borealis_py.app.sources.settings import change_source, refuse_other
     from borealis_py.log.messages import EndOfSource
-    from borealis_py.query import parse_duration
 
-    timeout_us = parse_duration(timeout, "--timeout")
-    context = open_context(bootstrap)
-    state = context.app(app)
-    refuse_other(state, source)
-    with waiting(f"waiting until {source} has ended"):
-        found = change_source(
-            context.log,
-            state,
-            source,
-            {f"end/{source}": EndOfSource(state.app_uid)},
-            lambda settings: settings.ending,
-            timeout_us / 1e6,
-            lambda found: (found.ended and not found.pending) or not any(one.running for one in found.ingresses),
-        )
+    def asked(log: Log, state: AppState) -> Asked:
+        return f"end/{source}", EndOfSource(state.app_uid), lambda settings: settings.ending
+
+    def over(found: SourceChanged) -> bool:
+        return (found.ended and not found.pending) or not any(one.running for one in found.ingresses)
+
+    state, found = _carry_out(source, asked, timeout, bootstrap, app, over)
     done = "has ended" if found.ended else "ends once all that its topic holds has been copied"
     _tell(state.name, found, done, timeout, json)
     if not found.ended and found.owner is not None:
@@ -131,34 +118,58 @@ def expect(
 
     It must be less than every query that reads the source waits for an input (the message has both numbers).
     """
-    from borealis_py.app.sources.settings import change_source, check_expect, refuse_other
+    from borealis_py.app.sources.settings import check_expect
     from borealis_py.log.messages import ExpectedSilence
-    from borealis_py.protocol.settings import SettingsError
     from borealis_py.query import format_duration, parse_duration
-    from borealis_py.query.errors import QueryError
 
     expect_us = None if silence == "none" else parse_duration(silence, "silence")
+
+    def asked(log: Log, state: AppState) -> Asked:
+        check_expect(state, source, expect_us)
+        return (
+            f"expect/{source}",
+            ExpectedSilence(state.app_uid, expect_us),
+            lambda settings: settings.expect_us == expect_us,
+        )
+
+    state, found = _carry_out(source, asked, timeout, bootstrap, app)
+    means = "means that nothing happened" if expect_us is None else f"of {format_duration(expect_us)} means missing"
+    done = f"silence {means}{'' if found.written else ' already'}"
+    _tell(state.name, found, "has ended: nothing is expected of it any more" if found.ended else done, timeout, json)
+
+
+def _carry_out(
+    source: str,
+    asked: Callable[[Log, AppState], Asked],
+    timeout: str,
+    bootstrap: str | None,
+    app: str | None,
+    over: Callable[[SourceChanged], bool] | None = None,
+) -> tuple[AppState, SourceChanged]:
+    """Write a setting and wait until every running ingress obeys it.
+
+    Args:
+        asked: what to write; raises SettingsError or QueryError if that makes no sense, which ends the command.
+        over: when the wait is over instead.
+    """
+    from borealis_py.app.sources.settings import change_source, refuse_other
+    from borealis_py.protocol.settings import SettingsError
+    from borealis_py.query import parse_duration
+    from borealis_py.query.errors import QueryError
+
     timeout_us = parse_duration(timeout, "--timeout")
     context = open_context(bootstrap)
     state = context.app(app)
     refuse_other(state, source)
     try:
-        check_expect(state, source, expect_us)
+        key, value, obeyed = asked(context.log, state)
     except (SettingsError, QueryError) as exc:
         fail(str(exc))
         raise typer.Exit(1) from exc
-    with waiting(f"waiting until the ingresses of {source} obey"):
-        found = change_source(
-            context.log,
-            state,
-            source,
-            {f"expect/{source}": ExpectedSilence(state.app_uid, expect_us)},
-            lambda settings: settings.expect_us == expect_us,
-            timeout_us / 1e6,
-        )
-    means = "means that nothing happened" if expect_us is None else f"of {format_duration(expect_us)} means missing"
-    done = f"silence {means}{'' if found.written else ' already'}"
-    _tell(state.name, found, "has ended: nothing is expected of it any more" if found.ended else done, timeout, json)
+    until = () if over is None else (over,)
+    what = f"waiting until the ingresses of {source} obey" if over is None else f"waiting until {source} has ended"
+    with waiting(what):
+        return state, change_source(context.log, state, source, {key: value}, obeyed, timeout_us / 1e6, *until)
 
 
 def _tell(app: str, found: SourceChanged, done: str, timeout: str, json: bool) -> None:

@@ -7,7 +7,6 @@ reports errors and otherwise gives the same rows.
 from __future__ import annotations
 
 import csv
-import re
 from codecs import BOM_UTF8
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -15,11 +14,10 @@ from functools import partial
 from itertools import repeat
 
 from borealis_py.client.items import BadLine, InputRow, RowRun, gathered
-from borealis_py.client.times import WHOLE, parse_stime, parse_stimes, plain, whole_numbers
+from borealis_py.client.times import parse_stime, parse_stimes, plain, whole_numbers
 from borealis_py.types.spelling import parse_type
-from borealis_py.types.values import rules
+from borealis_py.types.values import FLOAT, WHOLE, rules
 
-_NUMBER = re.compile(r"[+-]?([0-9]+(?:\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?|[+-]?(inf|infinity|nan)", re.IGNORECASE)
 _LAST = "x"
 """A sentinel line appended to a block: it is parsed as a record of its own only if the record before it has ended."""
 
@@ -185,7 +183,7 @@ def _int64(text: str) -> int:
 
 def _double(text: str) -> float:
     """A number as in CSV files, not as in Python source (1_000). Non-finite values are rejected later."""
-    if not _NUMBER.fullmatch(text.strip()):
+    if not FLOAT.fullmatch(text.strip()):
         raise ValueError(f"{text!r} is not a number")
     return float(text)
 

@@ -22,6 +22,8 @@ from pathlib import Path
 from textwrap import shorten
 from typing import Any, Protocol
 
+from borealis_py.log.base import LogError
+
 SUFFIX = ".ckpt"
 ASIDE = ".tmp"
 OBJECT_STORES = ("s3", "gcs", "abfs")
@@ -163,14 +165,14 @@ class UriLocation:
 
     def prepare(self) -> None:
         if not self._at_once:
-            with _as_os_error():
+            with as_os_error():
                 self._fs.create_dir(self._path, recursive=True)
 
     def names(self) -> list[str]:
         return self._files(SUFFIX)
 
     def read(self, name: str) -> bytes:
-        with _as_os_error(), self._fs.open_input_stream(f"{self._path}/{name}") as file:
+        with as_os_error(), self._fs.open_input_stream(f"{self._path}/{name}") as file:
             return bytes(file.read())
 
     def write(self, name: str, content: bytes) -> None:
@@ -214,16 +216,16 @@ class UriLocation:
     def _list(self, path: str) -> list[Any]:
         from pyarrow.fs import FileSelector
 
-        with _as_os_error():
+        with as_os_error():
             found: list[Any] = self._fs.get_file_info(FileSelector(path, allow_not_found=True))
         return found
 
     def _put(self, path: str, content: bytes) -> None:
-        with _as_os_error(), self._fs.open_output_stream(path) as file:
+        with as_os_error(), self._fs.open_output_stream(path) as file:
             file.write(content)
 
     def _rename(self, source: str, target: str) -> None:
-        with _as_os_error():
+        with as_os_error():
             try:
                 self._fs.move(source, target)
             except OSError:  # HDFS does not replace a file; the old one has the same bits, or is torn
@@ -233,7 +235,7 @@ class UriLocation:
                 self._fs.move(source, target)
 
     def _delete(self, path: str) -> None:
-        with _as_os_error():
+        with as_os_error():
             try:
                 self._fs.delete_file(path)
             except OSError:
@@ -252,7 +254,7 @@ def forget(uri: str, app: str) -> None:
     filesystem, path = _filesystem(uri)
     path = f"{path.rstrip('/')}/{app}"
     try:
-        with _as_os_error():
+        with as_os_error():
             if filesystem.get_file_info(path).type.name == "Directory":
                 filesystem.delete_dir(path)
     except OSError as exc:
@@ -275,14 +277,14 @@ def _filesystem(uri: str) -> tuple[Any, str]:
 
 
 @contextmanager
-def _as_os_error() -> Iterator[None]:
-    """Turn the many kinds of errors of pyarrow's file systems into OSError."""
+def as_os_error(kinds: type[Exception] = Exception) -> Iterator[None]:
+    """Turn the many kinds of errors of pyarrow's file systems, or those of a log, into OSError. `kinds`: no others."""
     try:
         yield
     except OSError:
         raise
-    except Exception as exc:
-        raise OSError(f"{type(exc).__name__}: {exc}") from exc
+    except kinds as exc:
+        raise OSError(str(exc) if isinstance(exc, LogError) else f"{type(exc).__name__}: {exc}") from exc
 
 
 def in_short(exc: Exception, uri: str) -> str:

@@ -11,13 +11,14 @@ import threading
 import time
 import uuid
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing
 from dataclasses import dataclass, field
 
 import msgspec
 
 from borealis_py.log import topics
 from borealis_py.log.base import Appender, Feed, Log, LogError, NewRecord, TopicSpec
+from borealis_py.node.checkpoint_storage import as_os_error
 
 KAFKA = "kafka"
 """What `checkpoints:` says instead of a URI."""
@@ -65,7 +66,7 @@ class TopicLocation:
         return self._directory
 
     def prepare(self) -> None:
-        with _as_os_error(), closing(self._log.admin()) as admin:
+        with as_os_error(LogError), closing(self._log.admin()) as admin:
             admin.create([TopicSpec(self._feed.topic, config=topics.KEPT_FILES)])
 
     def names(self) -> list[str]:
@@ -77,7 +78,7 @@ class TopicLocation:
         if offsets is None:
             raise FileNotFoundError(f"{self.display_name(name)} does not exist, or not all of it")
         wanted, content = set(offsets), {}
-        with _as_os_error(), closing(self._log.lookup()) as lookup:
+        with as_os_error(LogError), closing(self._log.lookup()) as lookup:
             for record in lookup.read(self._feed, min(offsets), max(offsets) + 1):
                 if record.offset in wanted:
                     content[record.offset] = msgspec.msgpack.decode(record.value or b"", type=Part).content
@@ -116,7 +117,7 @@ class TopicLocation:
         return TopicLocation(self._log, self._app, name)
 
     def siblings(self) -> Iterator[str]:
-        with _as_os_error():
+        with as_os_error(LogError):
             names = self._there()
         return (found for name in names if (found := topics.keeper_of(self._app, name)) is not None)
 
@@ -133,7 +134,7 @@ class TopicLocation:
         """Append records, and return their offsets. Raises OSError: the log refuses one, or is silent; what of it
         arrives later is a whole file, or counts as left behind."""
         deadline = time.monotonic() + WRITE_S
-        with self._lock, _as_os_error():
+        with self._lock, as_os_error(LogError):
             if self._appender is None:
                 self._appender = self._log.appender(self._arrived.set)
             appender = self._appender
@@ -165,7 +166,7 @@ class TopicLocation:
 
     def _scan(self) -> dict[str, _File]:
         files: dict[str, _File] = {}
-        with _as_os_error():
+        with as_os_error(LogError):
             if self._feed.topic not in self._there():
                 return files
             with closing(self._log.lookup()) as lookup:
@@ -195,11 +196,3 @@ def _part(value: bytes | None) -> Part | None:
 
 def _key(name: str, part: int) -> bytes:
     return f"{name}/{part}".encode()
-
-
-@contextmanager
-def _as_os_error() -> Iterator[None]:
-    try:
-        yield
-    except LogError as exc:
-        raise OSError(str(exc)) from exc

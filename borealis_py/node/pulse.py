@@ -1,11 +1,46 @@
-"""Heartbeats during a long turn, so that peers do not take a busy replica for a dead one (R7)."""
+"""What goes on beside a replica's turns; and heartbeats during a long one, so that peers do not take a busy replica for
+a dead one (R7)."""
 
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 from borealis_py.log.base import Appender, NewRecord
 from borealis_py.protocol.settings import Timing
+
+
+@contextmanager
+def repeating(
+    do: Callable[[], None],
+    every_us: int,
+    name: str,
+    last: Callable[[], None] = lambda: None,
+    end_s: float | None = None,
+) -> Iterator[None]:
+    """Call `do` every `every_us` microseconds in another thread, `name`, until the block ends.
+
+    Args:
+        last: called in that thread at its end.
+        end_s: how long the end waits for a call that is on its way; None: until it returns.
+    """
+    over = threading.Event()
+
+    def run() -> None:
+        try:
+            while not over.wait(every_us / 1e6):
+                do()
+        finally:
+            last()
+
+    thread = threading.Thread(target=run, name=name, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join(end_s)
 
 
 class Pulse:

@@ -6,8 +6,8 @@ from __future__ import annotations
 
 import gc
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, closing, contextmanager
+from collections.abc import Callable
+from contextlib import ExitStack, closing
 from dataclasses import replace
 from itertools import count
 
@@ -19,6 +19,7 @@ from borealis_py.log.kernel import Kernel
 from borealis_py.node.checkpoints import CheckpointStore
 from borealis_py.node.endings import SteppedBack
 from borealis_py.node.peers import NeverPublished, PeerRedo, Peers
+from borealis_py.node.pulse import repeating
 from borealis_py.node.recovery_setting import in_force, paced
 from borealis_py.node.replica import Replica
 from borealis_py.node.reporter import StatusListener, ignore_status
@@ -36,24 +37,6 @@ MakeRedos = Callable[[Kernel, Wake, RedoRunner], RedoRouter]
 
 class LostWhileRunning(Exception):
     """The log no longer holds records that this incarnation had not read yet."""
-
-
-@contextmanager
-def _pulsing(pulsed: Replica | Standby, every_s: float) -> Iterator[None]:
-    """Call `pulse` every `every_s` seconds in another thread."""
-    over = threading.Event()
-
-    def beat() -> None:
-        while not over.wait(every_s):
-            pulsed.pulse()
-
-    thread = threading.Thread(target=beat, name="pulse", daemon=True)
-    thread.start()
-    try:
-        yield
-    finally:
-        over.set()
-        thread.join()
 
 
 def _set_aside() -> None:
@@ -129,7 +112,7 @@ class _Incarnation:
         standby = Standby(spec, spec.log, self._clock, self._uid, self._woken.set, self._seen)
         why = ""
         standing.callback(lambda: standby.close(why))
-        standing.enter_context(_pulsing(standby, spec.timing.heartbeat_us / 1e6))
+        standing.enter_context(repeating(standby.pulse, spec.timing.heartbeat_us, "pulse"))
         try:
             while not (self._stop.is_set() or standby.took_over):
                 self._turn(standby)
@@ -175,7 +158,7 @@ class _Incarnation:
             why = ""
             try:
                 with ExitStack() as beside:  # not during `close`, which sends the last status
-                    beside.enter_context(_pulsing(replica, spec.timing.heartbeat_us / 1e6))
+                    beside.enter_context(repeating(replica.pulse, spec.timing.heartbeat_us, "pulse"))
                     if spec.trimming is not None:
                         beside.enter_context(trimming(replica, spec.log, spec.trimming.every_us))
                     while not self._stop.is_set():

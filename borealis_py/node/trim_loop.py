@@ -6,13 +6,14 @@ Nothing that fails here stops a replica: nothing is deleted then, and its status
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from functools import partial
 
 import structlog
 
 from borealis_py.log.base import Deleter, Feed, Log, LogError, Lookup
+from borealis_py.node.pulse import repeating
 from borealis_py.node.replica import Replica
 from borealis_py.node.trimmer import Trims
 
@@ -75,23 +76,9 @@ class TrimLoop:
 @contextmanager
 def trimming(replica: Replica, log_: Log, every_us: int) -> Iterator[None]:
     """Trim every `every_us` microseconds in another thread, until the block ends."""
-    over = threading.Event()
-
-    def run() -> None:
-        loop = TrimLoop(replica, log_)
-        try:
-            while not over.wait(every_us / 1e6):
-                _guarded(loop.once)
-        finally:
-            loop.close()
-
-    thread = threading.Thread(target=run, name="trimming", daemon=True)
-    thread.start()
-    try:
+    loop = TrimLoop(replica, log_)
+    with repeating(partial(_guarded, loop.once), every_us, "trimming", loop.close, END_S):
         yield
-    finally:
-        over.set()
-        thread.join(END_S)
 
 
 def _guarded(once: Callable[[], None]) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from codecs import BOM_UTF8
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -12,6 +11,7 @@ from typing import Any
 import msgspec
 
 from borealis_py.log.base import Record
+from borealis_py.types.values import NUMBER, WHOLE
 
 CONFLUENT_MAGIC = 0
 """First byte of a value whose schema is in a registry; its schema's id follows in four bytes."""
@@ -24,8 +24,8 @@ HEAD = 5
 DELIMITERS = ",;\t|"
 MOSTLY = 0.95
 """This part of the lines must have the same number of values."""
-_WHOLE = re.compile(r"[+-]?[0-9]{1,18}")
-_NUMBER = re.compile(r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]{1,3})?")
+_WHOLE_DIGITS_MAX = 18
+"""Longer whole numbers may not fit an int64."""
 _TRUTH = {"true": True, "false": False}
 
 
@@ -126,9 +126,9 @@ def _delimited(texts: Sequence[str | None]) -> SampledFormat | None:
 def _reader(texts: Sequence[str]) -> Any:
     """Reads a value as the type that all values of its column have; an empty one is null."""
     some = [text for text in texts if text]
-    if all(map(_WHOLE.fullmatch, some)):
+    if all(WHOLE.fullmatch(text) and len(text.lstrip("+-")) <= _WHOLE_DIGITS_MAX for text in some):
         return lambda text: int(text) if text else None
-    if all(map(_NUMBER.fullmatch, some)):
+    if all(map(NUMBER.fullmatch, some)):
         return lambda text: float(text) if text else None
     if all(text.lower() in _TRUTH for text in some):
         return lambda text: _TRUTH[text.lower()] if text else None

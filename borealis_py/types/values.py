@@ -44,8 +44,12 @@ TEXT_MAX = 500
 
 _TIMESTAMP = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T(?:[01][0-9]|2[0-3]):[0-9]{2}:[0-9]{2}\.[0-9]{6}Z")
 _DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
-_DIGITS = re.compile(r"[+-]?[0-9]+")
-_NUMBER = re.compile(r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]{1,4})?")
+WHOLE = re.compile(r"[+-]?[0-9]+")
+_MANTISSA = r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)"
+NUMBER = re.compile(rf"{_MANTISSA}(?:[eE][+-]?[0-9]{{1,4}})?")
+"""Texts of numbers, not as in Python source (1_000). No number of ours has a longer exponent."""
+FLOAT = re.compile(rf"{_MANTISSA}(?:[eE][+-]?[0-9]+)?|[+-]?(?:inf|infinity|nan)", re.IGNORECASE)
+"""What Python reads as a float, too; not all of them are finite."""
 _NULL = b"null"
 _NO_BRACKETS = bytes(set(range(256)) - set(b"[]{}"))
 _STEPS = bytes.maketrans(b"[{]}", b"\2\2\0\0")
@@ -297,7 +301,7 @@ def nesting(text: bytes) -> int:
 
 def _decimal(text: str) -> Decimal:
     text = text.strip()
-    if len(text) > TEXT_MAX or _NUMBER.fullmatch(text) is None:
+    if len(text) > TEXT_MAX or NUMBER.fullmatch(text) is None:
         raise Misfit(f"{_short(text)!r} is no decimal number")
     try:
         return Decimal(text)
@@ -308,7 +312,7 @@ def _decimal(text: str) -> Decimal:
 def _moment(text: str) -> datetime:
     """ISO 8601; UTC where it names no zone. What follows the microseconds is cut off."""
     text = text.strip()
-    if len(text) <= TEXT_MAX and _DIGITS.fullmatch(text):
+    if len(text) <= TEXT_MAX and WHOLE.fullmatch(text):
         raise Misfit(f"{_short(text)!r} is a number, whose unit nobody knows: give ISO 8601, or make the column int64")
     try:
         moment = datetime.fromisoformat(text)

@@ -87,16 +87,31 @@ def test_rows_are_written_in_time_and_late_ones_at_once() -> None:
 
 
 def test_a_topic_that_is_copied_to_its_end_holds_up_nobody() -> None:
-    assert lead_us([5, None, 9], [False, False, False]) == 0, "one has not begun"
-    assert lead_us([5, 7, 9], [False, False, False]) == 4
-    assert lead_us([5, 7, 9], [True, False, False]) == 2
-    assert lead_us([5, 7, 9], [True, True, True]) == 0
+    none = [False, False, False]
+    assert lead_us([5, None, 9], [6, 8, 10], none) == 0, "one has not begun"
+    assert lead_us([5, 7, 9], [6, 8, 10], none) == 3, "nothing is missing below the next row of the hindmost"
+    assert lead_us([5, 7, 9], [6, 8, 10], [True, False, False]) == 1
+    assert lead_us([5, 7, 9], [6, 8, 10], [True, True, True]) == 0
+    assert lead_us([5], [6], [False]) == 0
+
+
+def test_what_falls_short_by_less_than_is_printed_is_printed_in_full() -> None:
+    """A figure read 2.00 s where at most 2 s are wanted, and MISSED."""
+    rows = {
+        lead_s: next(
+            row for row in tables.outcome([DELAY], [COPY], replace(FULL, lead_s=lead_s), None).rows if "ahead" in row[0]
+        )
+        for lead_s in (2.0, 2.0001)
+    }
+    assert rows[2.0][1:] == ["2.00 s", "<= 2 s", "met"]
+    assert rows[2.0001][1:] == ["2.0001 s", "<= 2 s", "MISSED"]
 
 
 def test_topics_are_of_uneven_length_and_their_rows_even() -> None:
     assert catching.plan(1_000_000, 100) == [(600_000, 100), (300_000, 60), (100_000, 30)]
     rows = [json.loads(value) for value in catching.written(7_000_000, 30, 3, 1)]
     assert [row["at"] for row in rows[:3]] == [7_000_000, 7_100_000, 7_200_000]
+    assert [catching.stime_of(n, 7_000_000, 30, 3) for n in (0, 2)] == [7_000_000, 7_200_000]
     assert len(rows) == 30
     assert SIZES["usual"].full == 1_000_000
 

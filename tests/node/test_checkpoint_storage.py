@@ -13,11 +13,13 @@ from pyarrow.fs import FileInfo, FileSelector, FileSystem, FileSystemHandler, Fi
 from structlog.testing import capture_logs
 
 from borealis_py.config.probe import check_writable
+from borealis_py.log.base import LogError
 from borealis_py.node.checkpoint_storage import (
     CheckpointLocation,
     LocalLocation,
     LocationError,
     UriLocation,
+    as_os_error,
     forget,
     location_at,
 )
@@ -425,3 +427,14 @@ def test_a_local_checkpoint_survives_a_power_cut_with_its_name(tmp_path: Path, m
     assert (aside[0], Path(aside[1]).parent, named, folder) == (
         "sync", directory, ("rename", str(directory / "7.ckpt")), ("sync", str(directory)),
     )  # fmt: skip
+
+
+def test_what_places_of_checkpoints_raise_is_an_error_of_theirs_and_what_is_a_bug_stays_one() -> None:
+    with pytest.raises(OSError, match=r"^no broker$"), as_os_error(LogError):
+        raise LogError("no broker")
+    with pytest.raises(OSError, match=r"^ArrowInvalid: x$"), as_os_error():
+        raise pa.ArrowInvalid("x")
+    with pytest.raises(FileNotFoundError), as_os_error():
+        raise FileNotFoundError("gone")
+    with pytest.raises(KeyError), as_os_error(LogError):
+        raise KeyError("a bug")

@@ -132,7 +132,7 @@ def test_it_sleeps_until_the_next_turn_is_due(tmp_path: Path, monkeypatch: pytes
 
     nothing: Any = SimpleNamespace(close=lambda: None, why_inline=lambda: "")
     monkeypatch.setattr(run, "Replica", lambda **of: Once())
-    monkeypatch.setattr(run, "_pulsing", lambda *args: nullcontext())
+    monkeypatch.setattr(run, "repeating", lambda *args: nullcontext())
     monkeypatch.setattr(run, "threading", SimpleNamespace(Event=Woken))
     spec: Any = SimpleNamespace(
         recovery=ACTIVE,

@@ -38,7 +38,12 @@ def plan(rows: int, seconds: int) -> list[tuple[int, int]]:
 
 def written(start_us: int, rows: int, seconds: int, place: int) -> Iterator[bytes]:
     """The rows of one topic, evenly over its time."""
-    return (events.event_json(3 * n + place, start_us + n * seconds * SECOND_US // rows) for n in range(rows))
+    return (events.event_json(3 * n + place, stime_of(n, start_us, rows, seconds)) for n in range(rows))
+
+
+def stime_of(n: int, start_us: int, rows: int, seconds: int) -> int:
+    """Of row `n` of a topic."""
+    return start_us + n * seconds * SECOND_US // rows
 
 
 def measure(stage: Stage, rows: int, seconds: int, bars: Bars) -> Catching:
@@ -100,7 +105,8 @@ def _watched(
                 seen[place] += count
                 fronts[place] = max(stime, fronts[place] or 0)
                 finished = [n >= count for n, (count, _) in zip(seen, wanted, strict=True)]
-                lead = max(lead, lead_us(fronts, finished))
+                to_come = [stime_of(n, start_us, *of) for n, of in zip(seen, wanted, strict=True)]
+                lead = max(lead, lead_us(fronts, to_come, finished))
             now = time.monotonic()
             if began and now - noted > FRONT_EVERY_S:
                 noted = now

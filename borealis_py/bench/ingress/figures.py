@@ -82,9 +82,14 @@ class KilledFigures:
         return len(self.gaps_ms)
 
 
-def lead_us(fronts: Sequence[int | None], finished: Sequence[bool]) -> int:
-    """How far the foremost of several topics is ahead of the hindmost. Only those count that have a backlog: one that
-    is copied to its end waits for nobody, and nobody for it. 0 until all have begun."""
-    left = [front for front, over in zip(fronts, finished, strict=True) if not over]
-    known = [front for front in left if front is not None]
-    return max(known) - min(known) if left and len(known) == len(left) else 0
+def lead_us(fronts: Sequence[int | None], to_come: Sequence[int], finished: Sequence[bool]) -> int:
+    """How far the foremost of several topics is ahead of the backlog of the hindmost. Only those count that have a
+    backlog: one that is copied to its end waits for nobody, and nobody for it. 0 until all have begun.
+
+    Args:
+        fronts: the largest stime that has been copied of each. to_come: the stime of its next row, where its backlog
+            begins: as far as that, nothing is missing.
+    """
+    left = [i for i, over in enumerate(finished) if not over]
+    known = [front for i in left if (front := fronts[i]) is not None]
+    return max(0, max(known) - min(to_come[i] for i in left)) if left and len(known) == len(left) else 0
