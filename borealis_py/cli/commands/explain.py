@@ -71,6 +71,8 @@ def explain(file: AppFile, rate: Rate = None, bootstrap: Bootstrap = None, json:
             _print_growth(grows)
         if by is not None and costs is not None:
             print_recovery(costs.ways, by, _bytes_shown)
+    if live and by is None:
+        say("what it would cost to survive a crash is not known: some source has no rows yet; give --rate", "yellow")
     if why:
         say(f"how fast streams grow is not known: {why}", "yellow")
 
