@@ -20,11 +20,11 @@ from borealis_py.node.checkpoints import CheckpointStore
 from borealis_py.node.endings import SteppedBack
 from borealis_py.node.peers import NeverPublished, PeerRedo, Peers
 from borealis_py.node.pulse import repeating
-from borealis_py.node.recovery_setting import in_force, paced
+from borealis_py.node.recovering.setting import in_force, paced
+from borealis_py.node.recovering.standby import Standby, StoodBy
 from borealis_py.node.replica import Replica
 from borealis_py.node.reporter import StatusListener, ignore_status
 from borealis_py.node.spec import ReplicaSpec
-from borealis_py.node.standby import Standby, StoodBy
 from borealis_py.node.trim_loop import trimming
 from borealis_py.protocol.states import ReplicaState
 from reconcile.redo_client import RedoRouter, RedoRunner

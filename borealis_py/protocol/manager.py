@@ -25,9 +25,9 @@ from borealis_py.protocol.log_ends import LogEnds
 from borealis_py.protocol.pace import Pace
 from borealis_py.protocol.publishing import PublishContext, Publishing
 from borealis_py.protocol.reconciliation import Reconciliation
-from borealis_py.protocol.roles import Role
+from borealis_py.protocol.roles.fold import Role
+from borealis_py.protocol.roles.speaking import Speaking
 from borealis_py.protocol.settings import ManagerConfig, NodeDelays, grow_delta
-from borealis_py.protocol.speaking import Speaking
 from borealis_py.protocol.stagger import Stagger
 from borealis_py.protocol.states import ReplicaState, check, derive
 from borealis_py.protocol.turn import Effect, EmitEvent, ExitReplica, ReadAgain, StepBack, Turn

@@ -137,8 +137,9 @@ def test_who_reads_something_else_too_goes_on_tentatively() -> None:
 
 
 def test_detection_follows_the_heartbeats_and_measured_bytes_count() -> None:
-    slower = replace(Timing(), heartbeat_us=200_000)
-    for timing, seconds in ((Timing(), 0.1), (slower, 0.2)):
+    """Where a node has standbys, heartbeats come every 100 ms at least."""
+    slower, faster = (replace(Timing(), heartbeat_us=us) for us in (200_000, 50_000))
+    for timing, seconds in ((slower, 0.1), (faster, 0.05)):
         found = predicted(sums(), timing)["q"]
         standby, active = found[STANDBY].predicted, found[ACTIVE].predicted
         assert standby is not None

@@ -21,6 +21,7 @@ from borealis_py.app.state import AppState, NoSuchApp, put_settings, read_settin
 from borealis_py.log import topics
 from borealis_py.log.base import Feed
 from borealis_py.log.messages import RecoverySetting
+from borealis_py.node.recovering.setting import in_force, paced
 from borealis_py.protocol.settings import Timing
 from borealis_py.query import App, AppSpec
 from borealis_py.query.errors import QueryError
@@ -201,22 +202,25 @@ def test_an_unknown_node_is_refused_with_the_nearest(name: str, near: str) -> No
         set_recovery(log, log.state(), name, PASSIVE)
 
 
-def test_a_replica_is_told_what_the_file_says_and_writes_checkpoints_as_often_as_is_in_force() -> None:
+def test_a_replica_is_told_what_the_file_says_and_obeys_what_is_in_force() -> None:
     log = UpLog()
     log.up(recovery="passive-standby", sync="700ms")
 
     def told(node: str) -> tuple[RecoveryPlan, int]:
         spec = replica_spec(log.state(), node, 0, log, Path("/data"))
-        return spec.recovery, spec.timing.checkpoint_us
+        assert spec.recovery == (ACTIVE if node == "q" else declared), "a process may live through many settings"
+        plan = in_force(spec, log.lookup())
+        return plan, paced(spec.timing, plan).checkpoint_us
 
     declared = RecoveryPlan(RecoveryWay.PASSIVE_STANDBY, 700_000)
     assert told("cut.1") == (declared, 700_000)
     assert told("q") == (ACTIVE, Timing().checkpoint_us)
-    set_recovery(log, log.state(), "cut.1", parse_recovery("passive-standby", "1m", ""))
-    assert told("cut.1") == (declared, Timing().checkpoint_us)
+    slow = parse_recovery("passive-standby", "1m", "")
+    set_recovery(log, log.state(), "cut.1", slow)
+    assert told("cut.1") == (slow, Timing().checkpoint_us)
     assert told("cut.0") == (declared, 700_000)
     set_recovery(log, log.state(), "cut.0", BACKUP)
-    assert told("cut.0") == (declared, Timing().checkpoint_us)
+    assert told("cut.0") == (BACKUP, Timing().checkpoint_us)
 
 
 def test_up_waits_for_a_standby_no_longer_than_until_it_stands_by(tmp_path: Path) -> None:

@@ -42,6 +42,12 @@ class Losing:
         self.closed = why
 
 
+@pytest.fixture(autouse=True)
+def as_the_file_says(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No setting has changed how the node recovers; `test_recovery_setting.py` reads such settings."""
+    monkeypatch.setattr(run, "_as_set", lambda spec: spec)
+
+
 def start(replica: Any, directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     nothing: Any = SimpleNamespace(close=lambda: None, why_inline=lambda: "")
     spec: Any = SimpleNamespace(

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from borealis_py.protocol.incarnation import Heartbeat
-from borealis_py.protocol.roles import CLAIM_BEATS, STEP_BEATS, RoleFold
+from borealis_py.protocol.roles.fold import CLAIM_BEATS, STEP_BEATS, RoleFold
 from sunion.units import Bucket
 
 

@@ -18,8 +18,8 @@ from borealis_py.log.description import APP_KEY
 from borealis_py.log.messages import Description, encode
 from borealis_py.node.checkpoints import CheckpointStore
 from borealis_py.node.peers import Peers
+from borealis_py.node.recovering.standby import StoodBy
 from borealis_py.node.spec import ReplicaSpec
-from borealis_py.node.standby import StoodBy
 from borealis_py.protocol.settings import Delays, budget
 from borealis_py.query.spec import Partitioning, Serves
 from borealis_py.simulation.cluster.clock import Scheduler

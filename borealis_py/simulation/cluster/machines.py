@@ -7,8 +7,8 @@ from collections.abc import Callable
 from borealis_py.log import topics
 from borealis_py.log.base import LogError
 from borealis_py.log.description import OtherLife
+from borealis_py.node.recovering.standby import StoodBy
 from borealis_py.node.spec import ReplicaSpec
-from borealis_py.node.standby import StoodBy
 from borealis_py.simulation.checkers.violation import Violation
 from borealis_py.simulation.cluster.builder import Builder
 from borealis_py.simulation.cluster.processes import LocalClock, Machine, Process

@@ -16,9 +16,9 @@ from borealis_py.log.description import OtherLife
 from borealis_py.log.kernel import Kernel
 from borealis_py.node.checkpoints import CheckpointStore
 from borealis_py.node.endings import SteppedBack, Superseded
+from borealis_py.node.recovering.standby import Standby, StoodBy
 from borealis_py.node.replica import Replica
 from borealis_py.node.spec import ReplicaSpec
-from borealis_py.node.standby import Standby, StoodBy
 from borealis_py.protocol.states import ReplicaState
 from borealis_py.simulation.cluster.clock import Scheduler
 from borealis_py.simulation.cluster.processes import LocalClock, Process

@@ -18,8 +18,8 @@ from borealis_py.protocol.input_state import InputState
 from borealis_py.protocol.labels import Label, Labels, Share
 from borealis_py.protocol.manager import Manager
 from borealis_py.protocol.redo import RedoFailed, RedoJob
+from borealis_py.protocol.roles.speaking import Speaking
 from borealis_py.protocol.settings import DelayPolicy, Delays
-from borealis_py.protocol.speaking import Speaking
 from borealis_py.protocol.stagger import Stagger
 from borealis_py.simulation.runner.scenario import SECOND, Fault, Scenario
 from sunion.model import Kind, StableBucket, StableRange

@@ -14,8 +14,8 @@ from borealis_py.protocol.heartbeat import HeartbeatTimer
 from borealis_py.protocol.labels import Labels
 from borealis_py.protocol.manager import Manager
 from borealis_py.protocol.reconciliation import Reconciliation
+from borealis_py.protocol.roles.speaking import Speaking
 from borealis_py.protocol.settings import DelayPolicy, Delays, Timing
-from borealis_py.protocol.speaking import Speaking
 from borealis_py.protocol.stagger import Stagger
 from borealis_py.protocol.turn import SendHeartbeat
 from borealis_py.simulation.cluster.toy_query import QUERY

@@ -12,7 +12,7 @@ from dataclasses import replace
 from borealis_py.protocol.control import ControlFold
 from borealis_py.protocol.incarnation import Identity, StartPoint
 from borealis_py.protocol.labels import Label
-from borealis_py.protocol.roles import Role
+from borealis_py.protocol.roles.fold import Role
 from borealis_py.protocol.settings import Timing
 from borealis_py.protocol.turn import Append, Effect, EmitEvent, StepBack
 from sunion.model import Output, StableBucket, StableRange, StreamRecord, TentativeBucket

@@ -13,7 +13,7 @@ from borealis_py.node.peers import Peers
 from borealis_py.node.spec import ReplicaSpec
 from borealis_py.node.trimmer import needed_by_others
 from borealis_py.protocol.incarnation import StartPoint
-from borealis_py.protocol.roles import Role
+from borealis_py.protocol.roles.fold import Role
 from borealis_py.query.recovery import RecoveryWay
 from sunion.bucket import Buckets
 from sunion.errors import RetentionLost

@@ -14,12 +14,12 @@ from borealis_py.node.dynamic_settings import DynamicSettings
 from borealis_py.node.endings import NumberShared, Superseded
 from borealis_py.node.input_reader import InputReader
 from borealis_py.node.pulse import Pulse
-from borealis_py.node.recovery_setting import obey
+from borealis_py.node.recovering.setting import obey
 from borealis_py.node.reporter import Reporter, StatusListener, ignore_status
 from borealis_py.node.spec import ReplicaSpec
 from borealis_py.protocol.control import ControlFold
-from borealis_py.protocol.idle_standby import IdleStandby
 from borealis_py.protocol.incarnation import Identity
+from borealis_py.protocol.roles.idle_standby import IdleStandby
 from borealis_py.protocol.turn import EmitEvent, ExitReplica, SendHeartbeat
 from sunion.units import Bucket, MonotonicUs
 

@@ -1,0 +1,1 @@
+"""Standbys, and where an incarnation begins (R11, R17)."""
