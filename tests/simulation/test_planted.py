@@ -9,6 +9,7 @@ from dataclasses import replace
 
 import pytest
 
+from borealis_py.query.recovery import ACTIVE
 from borealis_py.simulation.runner.generator import draw
 from borealis_py.simulation.runner.run import run_scenario
 from borealis_py.simulation.runner.scenario import Scenario
@@ -34,8 +35,10 @@ def test_a_planted_bug_is_found(bug: Bug) -> None:
 
 
 def _world(bug: Bug, seed: int) -> Scenario:
-    """Trimmed only where that shows the bug: elsewhere it would be found sooner, by what is deleted."""
-    return bug.change(replace(draw(seed, bug.kinds, nodes=bug.nodes), retain=None))
+    """Trimmed, and with standbys, only where that shows the bug: elsewhere it might be found by something else."""
+    drawn = draw(seed, bug.kinds, nodes=bug.nodes)
+    nodes = tuple(replace(plan, recovery=ACTIVE) for plan in drawn.nodes)
+    return bug.change(replace(drawn, retain=None, nodes=nodes))
 
 
 def _holds(bug: Bug) -> None:

@@ -13,6 +13,7 @@ from borealis_py.simulation.runner.scenario import SECOND
 from borealis_py.simulation.witness.incarnations import number_is_new
 from borealis_py.simulation.witness.place import ReplicaPlace
 from borealis_py.simulation.witness.recorder import Recording
+from borealis_py.simulation.witness.silence import silent_until_it_runs
 from borealis_py.simulation.witness.witness import Witness
 
 ENOUGH_ROWS = 200_000
@@ -30,9 +31,10 @@ def judge_processes(
 ) -> None:
     """Raises Violation."""
     for heard in world.wiring.heard:
-        if heard.computes_unheard:
-            continue
         place = place_of(world, sources, nodes, heard.node, heard.replica)
+        if heard.computes_unheard:
+            silent_until_it_runs(place, heard)
+            continue
         if not heard.stood_by:
             number_is_new(place, heard)
         Witness(place, heard, partial(_well, world, readable, heard)).judge()

@@ -15,6 +15,7 @@ from tests.simulation.planted import (
     neighbour,
     parted,
     publishers,
+    roles,
     sizes,
     trimming,
     twins,
@@ -39,4 +40,5 @@ BUGS: tuple[Bug, ...] = (
     *publishers.BUGS,
     *bits.BUGS,
     *trimming.BUGS,
+    *roles.BUGS,
 )

@@ -1,0 +1,136 @@
+"""Planted in roles: who runs, who is silent, and where a standby begins (R17)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+from unittest import mock
+
+from borealis_py.protocol.checkpointing import Checkpointing
+from borealis_py.protocol.roles.fold import RoleFold
+from borealis_py.protocol.roles.speaking import Speaking
+from borealis_py.protocol.turn import Effect, SaveCheckpoint
+from borealis_py.query.recovery import RecoveryPlan, RecoveryWay
+from borealis_py.simulation.runner.scenario import Scenario
+from sunion.model import StreamRecord
+from sunion.output import SOutput
+from sunion.units import Bucket
+from tests.simulation.planted.bug import Bug
+
+KILLS = ("crash", "crash_loop", "pause")
+
+
+def _all_by(way: RecoveryWay) -> Callable[[Scenario], Scenario]:
+    def change(scenario: Scenario) -> Scenario:
+        nodes = tuple(replace(plan, recovery=RecoveryPlan(way), replicas=2) for plan in scenario.nodes)
+        return replace(scenario, nodes=nodes, span=max(3, scenario.span), lost=())
+
+    return change
+
+
+ACTIVE_STANDBY, PASSIVE = _all_by(RecoveryWay.ACTIVE_STANDBY), _all_by(RecoveryWay.PASSIVE_STANDBY)
+BACKUP = _all_by(RecoveryWay.UPSTREAM_BACKUP)
+
+
+def _more_counts_as_said_than_is() -> Any:
+    kept = SOutput.said_elsewhere
+
+    def said(self: SOutput, end: int) -> None:
+        kept(self, end + 5)
+
+    return mock.patch.object(SOutput, "said_elsewhere", said)
+
+
+def _says_nothing_of_what_it_withheld() -> Any:
+    return mock.patch.object(SOutput, "unsaid", return_value=[])
+
+
+def _standbys_speak() -> Any:
+    from borealis_py.protocol.turn import Append
+
+    def say(self: Speaking, said: tuple[int, StreamRecord]) -> list[Effect]:
+        return [Append(*said)]
+
+    return mock.patch.object(Speaking, "say", say)
+
+
+def _nobody_takes_over() -> Any:
+    return mock.patch.object(RoleFold, "due", property(lambda self: False))
+
+
+def _nobody_steps_back() -> Any:
+    return mock.patch.object(Speaking, "_step_back", return_value=[])
+
+
+def _needs(more: int) -> Any:
+    kept = Checkpointing._taken
+
+    def taken(self: Checkpointing, f_s: Bucket, *rest: Any) -> SaveCheckpoint:
+        how = self._rebuilding
+        if how is not None:
+            self._rebuilding = replace(how, buckets=max(0, how.buckets - more))
+        try:
+            return kept(self, f_s, *rest)
+        finally:
+            self._rebuilding = how
+
+    return mock.patch.object(Checkpointing, "_taken", taken)
+
+
+def _a_need_too_high() -> Any:
+    return _needs(10**6)
+
+
+def _a_start_says_what_it_rebuilds() -> Any:
+    kept = Checkpointing._taken
+
+    def taken(self: Checkpointing, *of: Any) -> SaveCheckpoint:
+        saved = kept(self, *of)
+        return replace(saved, said=saved.bucket + 1) if saved.said > saved.bucket + 1 else saved
+
+    return mock.patch.object(Checkpointing, "_taken", taken)
+
+
+SAFETY = ("hole", "stable", "corrected", "client", "dead letter", "redo", "stable view")
+BUGS = (
+    Bug(
+        "R17 what is acknowledged is said",
+        "safety",
+        _more_counts_as_said_than_is,
+        KILLS,
+        SAFETY,
+        40,
+        change=ACTIVE_STANDBY,
+    ),
+    Bug(
+        "R17 a take-over says what was withheld",
+        "safety",
+        _says_nothing_of_what_it_withheld,
+        KILLS,
+        SAFETY,
+        40,
+        change=ACTIVE_STANDBY,
+    ),
+    Bug("R17 a standby is silent", "quality", _standbys_speak, KILLS, ("silence",), 12, change=ACTIVE_STANDBY),
+    Bug("R17 a standby takes over", "liveness", _nobody_takes_over, KILLS, ("runs", "convergence"), 12, change=PASSIVE),
+    Bug(
+        "R17 of two that run one steps back",
+        "quality",
+        _nobody_steps_back,
+        ("pause",),
+        ("runs", "convergence"),
+        40,
+        change=PASSIVE,
+    ),
+    Bug("R17 a start reads what its state stands on", "safety", _a_need_too_high, KILLS, SAFETY, 40, change=BACKUP),
+    Bug(
+        "R17 a start says nothing that it rebuilds",
+        "safety",
+        _a_start_says_what_it_rebuilds,
+        KILLS,
+        SAFETY,
+        40,
+        change=BACKUP,
+    ),
+)
