@@ -57,6 +57,10 @@ def count_of(partitioning: Partitioning | None) -> int:
     return 1 if partitioning is None else partitioning.count
 
 
+_NO_REPLICAS = {"recovery": ACTIVE, "guarantee": Guarantee.PRECISE}
+"""How what is only computed again recovers."""
+
+
 class NodeSpec(Value):
     """One node: a fragment behind one SUnion, whose only output is the stream of the node's name.
 
@@ -277,7 +281,7 @@ class AppSpec(Value):
         ordered = {name: node.partitions.by for name, node in upstream.items() if node.partitions is not None}
         plan = inlined({name: node.plan for name, node in upstream.items()}, ordered)
         inputs = tuple(op.name for op in plan if isinstance(op, SourceOp))
-        flat = spec.model_copy(update={"plan": plan, "inputs": inputs, "partitions": None, "recovery": ACTIVE})
+        flat = spec.model_copy(update={"plan": plan, "inputs": inputs, "partitions": None} | _NO_REPLICAS)
         return AppSpec(
             name=self.name,
             bucket_us=self.bucket_us,
