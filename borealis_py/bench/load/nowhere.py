@@ -47,7 +47,9 @@ class NowhereReader:
         self._position += len(found)
         return found
 
-    def hush(self, feeds: frozenset[Feed], gather: bool = False) -> None:
+    def hush(
+        self, feeds: frozenset[Feed], gathered: frozenset[Feed] = frozenset(), awaited: frozenset[Feed] = frozenset()
+    ) -> None:
         pass
 
     def position(self, feed: Feed) -> int:
