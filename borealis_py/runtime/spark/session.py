@@ -36,6 +36,8 @@ AILING_FAILURES = 2
 
 JVM = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xms64m", "-Xmn16m", "-Xss512k")
 """A driver's JVM does little work: half of what it would otherwise compile, and keep, never pays off."""
+ARENAS = "2"
+"""glibc's default, eight for each core, keeps some MB in each process for threads that seldom allocate."""
 STOP_S = 10.0
 EXIT_S = 3.0
 """How long a JVM may take to end when told to."""
@@ -230,6 +232,7 @@ def _launch(properties: dict[str, str], output: Path) -> tuple[Any, Any]:
     os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     if properties["spark.master"].startswith("local"):
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    os.environ.setdefault("MALLOC_ARENA_MAX", ARENAS)
     conf = SparkConf(loadDefaults=False)
     conf.setAll(list(properties.items()))
     with os.fdopen(logfile.opened(str(output)), "ab") as file:
