@@ -18,6 +18,8 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Topic
 
 from borealis_py.kafka.client import (
     NO_SUCH_TOPIC,
+    REST_BYTES,
+    REST_WAIT_MS,
     consumer_config,
     error_of,
     log,
@@ -71,8 +73,9 @@ class KafkaReader:
     """Implements `log.base.Reader`. At the end of a feed, `position` also moves past transaction markers."""
 
     def __init__(self, bootstrap: str, properties: Mapping[str, str], wake: Wake) -> None:
-        self._bootstrap = bootstrap
+        self._bootstrap, self._properties = bootstrap, properties
         self._wake = wake
+        self._rests = self._resting = False
         with translating(bootstrap, "open a reader"):
             self._consumer = Consumer(consumer_config(bootstrap, properties))
         self._changed = threading.Condition()
@@ -144,6 +147,9 @@ class KafkaReader:
         if waiting:
             self._wake()
 
+    def rest(self) -> None:
+        self._rests = True  # the thread sees it with the next records
+
     def position(self, feed: Feed) -> int:
         with self._changed:
             return self._cursors[feed].position
@@ -202,6 +208,8 @@ class KafkaReader:
                 for feed, cursor in orders:
                     self._obey(feed, cursor)
                 self._retry_due()
+                if self._rests and not self._resting:
+                    self._begin_to_rest()
                 if self._assigned:
                     self._read()
             except Exception:  # a reader that stops silently would look like a silent source
@@ -271,6 +279,18 @@ class KafkaReader:
             if due <= now:
                 del self._later[feed]
                 self._assign(feed, cursor)
+
+    def _begin_to_rest(self) -> None:
+        """Go on with another consumer: how long one lets the broker wait cannot be changed."""
+        self._resting = True
+        before = self._consumer
+        self._consumer = Consumer(consumer_config(self._bootstrap, self._properties, REST_WAIT_MS, REST_BYTES))
+        assigned, self._assigned = self._assigned, {}
+        self._known_topics.clear()
+        self._ask_about(assigned)
+        for feed, cursor in assigned.items():
+            self._assign(feed, cursor)
+        before.close()
 
     def _read(self) -> None:
         now, wake_at = time.monotonic(), self._wake_at

@@ -119,6 +119,9 @@ class Reader(Protocol):
             awaited: some of these: as soon as each of them has records, the caller is woken.
         """
 
+    def rest(self) -> None:
+        """From now on, records may arrive half a second late while few come: the log has less to do."""
+
     def position(self, feed: Feed) -> int:
         """The offset after the last record that `poll` returned (before that: the opened offset).
 

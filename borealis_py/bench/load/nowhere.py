@@ -52,6 +52,9 @@ class NowhereReader:
     ) -> None:
         pass
 
+    def rest(self) -> None:
+        pass
+
     def position(self, feed: Feed) -> int:
         return self._position
 

@@ -177,6 +177,9 @@ class RecordingReader:
     ) -> None:
         self._reader.hush(feeds, gathered, awaited)
 
+    def rest(self) -> None:
+        self._reader.rest()
+
     def position(self, feed: Feed) -> int:
         return self._reader.position(feed)
 
