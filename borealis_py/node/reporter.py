@@ -22,8 +22,8 @@ from borealis_py.protocol.settings import Delays
 from borealis_py.protocol.turn import EmitEvent
 
 PERIOD_US = 1_000_000
-PLAY_US = 50_000
-"""A turn takes a record along that is due so soon."""
+PLAY_US = 100_000
+"""A turn takes a record along that is due so soon: the next bucket's does."""
 
 
 @dataclass(frozen=True, slots=True)
