@@ -20,7 +20,7 @@ from borealis_py.log.base import Feed, Log, LogError, LogUnreachable, Lookup, Re
 from borealis_py.log.messages import Status
 
 WATCH_S = 1.5
-"""How long to watch; a replica sends a heartbeat every 0.1 s."""
+"""How long to watch; a replica sends a heartbeat every 0.2 s."""
 LOOK_S = 0.05
 
 

@@ -36,6 +36,7 @@ class SourceLog:
         self._begin = self.claim.begin
         self._reader = log.reader(wake)
         self._reader.open(target.feed, self._begin)
+        self._resting = False
         self._appender = log.appender(wake)
 
     def delivered(self, mark: int) -> bool:
@@ -69,6 +70,9 @@ class SourceLog:
         if self.claim.begin != self._begin:
             self._begin = self.claim.begin
             self._reader.open(feed, self._begin)
+        if self.claim.ready and not self._resting:
+            self._resting = True
+            self._reader.rest()  # nothing but a newer claim is of interest any more
 
     def _polled(self) -> list[Record]:
         """New records of the source. Raises BegunAnew, LogError."""

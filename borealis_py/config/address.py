@@ -13,6 +13,10 @@ class AddressError(ValueError):
     """Not an address to listen at; the message shows valid ones."""
 
 
+class HttpUnavailable(Exception):
+    """A server cannot listen there; the message says why and what to do."""
+
+
 @dataclass(frozen=True, slots=True)
 class Address:
     """An address. `host`: a name, IPv4 or IPv6 address, without brackets. `port` 0: the system chooses."""

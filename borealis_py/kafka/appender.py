@@ -17,6 +17,7 @@ from borealis_py.log.base import Delivery, Feed, NewRecord, Wake
 
 _POLL_S = 0.1
 _CLOSE_S = 2.0
+_Address = tuple[str, tuple[tuple[str, str], ...]]
 
 
 def produce(producer: Producer, record: NewRecord, on_delivery: Any) -> None:
@@ -58,6 +59,10 @@ class KafkaAppender:
         self._closed = threading.Event()
         self._thread = threading.Thread(target=self._run, name="kafka-appender", daemon=True)
         self._thread.start()
+
+    def wake_by(self, wake: Wake) -> None:
+        """Call `wake` from now on. Only before anything is appended."""
+        self._wake = wake
 
     def append(self, record: NewRecord, token: object = None) -> None:
         with self._lock:
@@ -151,3 +156,36 @@ class KafkaAppender:
         producer.purge()
         with suppress(KafkaException, SystemError):  # the fatal error once more, the latter from within a callback
             producer.flush(1.0)  # serves the reports of what was purged
+
+
+class EarlyAppenders:
+    """Appenders that a process opens while it still loads what it needs: librdkafka looks for a broker to give a new
+    producer its number at once, when there is no connection yet, and then again after half a second only.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._opened: list[tuple[_Address, KafkaAppender]] = []
+
+    def open(self, bootstrap: str, properties: Mapping[str, str], count: int) -> None:
+        """Open some. Those that nobody takes end with the process. Raises LogError."""
+        made = [KafkaAppender(bootstrap, properties, lambda: None) for _ in range(count)]
+        with self._lock:
+            self._opened += [(_address(bootstrap, properties), one) for one in made]
+
+    def take(self, bootstrap: str, properties: Mapping[str, str]) -> KafkaAppender | None:
+        """One of this address, which is the caller's from now on; None: there is none."""
+        wanted = _address(bootstrap, properties)
+        with self._lock:
+            for at, (address, _) in enumerate(self._opened):
+                if address == wanted:
+                    return self._opened.pop(at)[1]
+        return None
+
+
+early_appenders = EarlyAppenders()
+"""Of this process."""
+
+
+def _address(bootstrap: str, properties: Mapping[str, str]) -> _Address:
+    return bootstrap, tuple(sorted(properties.items()))

@@ -46,6 +46,8 @@ READ_WAIT_MS, LOOK_UP_WAIT_MS = 100, 10
 """How long the broker may hold a fetch (ms). Records are returned at once either way. A long wait makes an idle reader
 cheap, but also delays feeds that it opens next to others, and the "no more" that ends a look-up.
 """
+REST_WAIT_MS, REST_BYTES = 500, 2_000
+"""The same for a reader that may learn late of what comes, and the bytes that are answered at once."""
 FENCED_SAID = ("fenced by a newer", "fenced by newer")
 """librdkafka's words for a fenced producer, in a log line without an error code."""
 NO_SUCH_TOPIC = frozenset({KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC, KafkaError._UNKNOWN_PARTITION})
@@ -68,13 +70,19 @@ def base_config(bootstrap: str, properties: Mapping[str, str]) -> dict[str, Any]
     }
 
 
-def consumer_config(bootstrap: str, properties: Mapping[str, str], wait_ms: int = READ_WAIT_MS) -> dict[str, Any]:
+def consumer_config(
+    bootstrap: str, properties: Mapping[str, str], wait_ms: int = READ_WAIT_MS, least_bytes: int = 1
+) -> dict[str, Any]:
     """A consumer with assigned partitions, never in a group, that sees committed records only.
 
     Args:
-        wait_ms: how long the broker waits for a first record before it answers that there is none.
+        wait_ms: how long the broker waits for so many bytes (`least_bytes`) before it answers with what there is.
     """
-    defaults = {"fetch.wait.max.ms": str(wait_ms), "fetch.queue.backoff.ms": "5"}
+    defaults = {
+        "fetch.wait.max.ms": str(wait_ms),
+        "fetch.min.bytes": str(least_bytes),
+        "fetch.queue.backoff.ms": "5",
+    }
     return {
         **base_config(bootstrap, {**defaults, **properties}),
         "group.id": "borealis",  # librdkafka requires one; nothing is ever committed to it

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from borealis_py.kafka.admin import KafkaAdmin
-from borealis_py.kafka.appender import KafkaAppender
+from borealis_py.kafka.appender import KafkaAppender, early_appenders
 from borealis_py.kafka.deleter import KafkaDeleter
 from borealis_py.kafka.lookup import KafkaLookup
 from borealis_py.kafka.properties import refuse_reserved
@@ -42,7 +42,19 @@ class KafkaLog:
         return KafkaReader(self.bootstrap, dict(self.properties), wake)
 
     def appender(self, wake: Wake) -> KafkaAppender:
-        return KafkaAppender(self.bootstrap, dict(self.properties), wake)
+        early = early_appenders.take(self.bootstrap, dict(self.properties))
+        if early is None:
+            return KafkaAppender(self.bootstrap, dict(self.properties), wake)
+        early.wake_by(wake)
+        return early
+
+    def open_early(self, appenders: int = 1) -> None:
+        """Open what the next calls of `appender` in this process return: new ones may write after half a second only.
+
+        Raises:
+            LogError: a property is not understood.
+        """
+        early_appenders.open(self.bootstrap, dict(self.properties), appenders)
 
     def lookup(self) -> KafkaLookup:
         return KafkaLookup(self.bootstrap, dict(self.properties))

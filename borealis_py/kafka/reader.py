@@ -18,6 +18,8 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Topic
 
 from borealis_py.kafka.client import (
     NO_SUCH_TOPIC,
+    REST_BYTES,
+    REST_WAIT_MS,
     consumer_config,
     error_of,
     log,
@@ -36,7 +38,10 @@ _RUN_BYTES = 1 << 20
 _WAIT_S, _WAIT_SOON_S = 0.1, 0.02
 """How long to wait for records before looking for orders: there are seldom any, and more often soon after others."""
 _SOON_S = 1.0
-_GATHER_S = 0.001
+_GATHER_S = 0.005
+_SMALL_BYTES = 32 << 10
+"""For how long records of gathered feeds wait for others, if there are not more bytes of them: decoding these takes
+time, which the others' way here covers."""
 _RETRY_S = 0.5
 _BATCH = 5000
 _REFUSED = frozenset({KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError.GROUP_AUTHORIZATION_FAILED})
@@ -68,8 +73,9 @@ class KafkaReader:
     """Implements `log.base.Reader`. At the end of a feed, `position` also moves past transaction markers."""
 
     def __init__(self, bootstrap: str, properties: Mapping[str, str], wake: Wake) -> None:
-        self._bootstrap = bootstrap
+        self._bootstrap, self._properties = bootstrap, properties
         self._wake = wake
+        self._rests = self._resting = False
         with translating(bootstrap, "open a reader"):
             self._consumer = Consumer(consumer_config(bootstrap, properties))
         self._changed = threading.Condition()
@@ -80,7 +86,9 @@ class KafkaReader:
         self._arrived_records = 0
         self._arrived_bytes = 0
         self._hushed: frozenset[Feed] = frozenset()
-        self._gather = False
+        self._gathered: frozenset[Feed] = frozenset()
+        self._awaited: set[Feed] = set()
+        self._wake_at: float | None = None
         self._failed = False
         self._closed = False
         self.more = False
@@ -124,19 +132,23 @@ class KafkaReader:
                     size += run.size
             self._changed.notify()
             self.more = bool(self._arrived)
+            self._wake_at = None
             failed = self._failed
         if self.more or failed:
             self._wake()
         return records
 
-    def hush(self, feeds: frozenset[Feed], gather: bool = False) -> None:
-        if feeds == self._hushed and gather == self._gather:
-            return
+    def hush(
+        self, feeds: frozenset[Feed], gathered: frozenset[Feed] = frozenset(), awaited: frozenset[Feed] = frozenset()
+    ) -> None:
         with self._changed:
-            self._hushed, self._gather = feeds, gather
+            self._hushed, self._gathered, self._awaited, self._wake_at = feeds, gathered, set(awaited), None
             waiting = self._rousing(self._arrived)
         if waiting:
             self._wake()
+
+    def rest(self) -> None:
+        self._rests = True  # the thread sees it with the next records
 
     def position(self, feed: Feed) -> int:
         with self._changed:
@@ -161,7 +173,20 @@ class KafkaReader:
             self._changed.notify()
 
     def _rousing(self, runs: Iterable[_Run]) -> bool:
-        return any(run.feed not in self._hushed for run in runs)
+        """Whether these, which have just arrived, wake the caller now; else `_wake_at` says whether they do later."""
+        gathered, awaited = False, bool(self._awaited)
+        for run in runs:
+            if run.feed in self._hushed:
+                continue
+            if run.feed not in self._gathered or run.size > _SMALL_BYTES:
+                return True
+            self._awaited.discard(run.feed)
+            gathered = True
+        if awaited and not self._awaited:
+            return True
+        if gathered and self._wake_at is None:
+            self._wake_at = time.monotonic() + _GATHER_S
+        return False
 
     def _raise_failure(self) -> None:
         """Raise the failure of a cursor whose records have all been handed out: it says where nothing more follows."""
@@ -183,6 +208,8 @@ class KafkaReader:
                 for feed, cursor in orders:
                     self._obey(feed, cursor)
                 self._retry_due()
+                if self._rests and not self._resting:
+                    self._begin_to_rest()
                 if self._assigned:
                     self._read()
             except Exception:  # a reader that stops silently would look like a silent source
@@ -253,11 +280,26 @@ class KafkaReader:
                 del self._later[feed]
                 self._assign(feed, cursor)
 
+    def _begin_to_rest(self) -> None:
+        """Go on with another consumer: how long one lets the broker wait cannot be changed."""
+        self._resting = True
+        before = self._consumer
+        self._consumer = Consumer(consumer_config(self._bootstrap, self._properties, REST_WAIT_MS, REST_BYTES))
+        assigned, self._assigned = self._assigned, {}
+        self._known_topics.clear()
+        self._ask_about(assigned)
+        for feed, cursor in assigned.items():
+            self._assign(feed, cursor)
+        before.close()
+
     def _read(self) -> None:
-        messages = self._consumer.consume(1, _WAIT_SOON_S if time.monotonic() < self._soon_until else _WAIT_S)
+        now, wake_at = time.monotonic(), self._wake_at
+        wait_s = _WAIT_SOON_S if now < self._soon_until else _WAIT_S
+        messages = self._consumer.consume(1, wait_s if wake_at is None else max(0.0, wake_at - now))
         if messages:
-            messages += self._consumer.consume(_BATCH, _GATHER_S if self._gather else 0)
-            self._take(messages)
+            self._take(messages + self._consumer.consume(_BATCH, 0))
+        if wake_at is not None and time.monotonic() >= wake_at:
+            self._wake_late()
 
     def _take(self, messages: list[Message]) -> None:
         runs: list[_Run] = []
@@ -291,6 +333,15 @@ class KafkaReader:
                 rousing = self._rousing(runs)
             if rousing:
                 self._wake()
+
+    def _wake_late(self) -> None:
+        """Wake the caller for gathered records that have waited long enough, unless it has taken them."""
+        with self._changed:
+            late = self._wake_at is not None and time.monotonic() >= self._wake_at
+            if late:
+                self._wake_at = None
+        if late:
+            self._wake()
 
     def _take_error(self, feed: Feed, cursor: _Cursor, error: KafkaError) -> None:
         code = error.code()

@@ -107,9 +107,20 @@ class Reader(Protocol):
     def more(self) -> bool:
         """Whether the last `poll` left records that had arrived, of any feed."""
 
-    def hush(self, feeds: frozenset[Feed], gather: bool = False) -> None:
+    def hush(
+        self, feeds: frozenset[Feed], gathered: frozenset[Feed] = frozenset(), awaited: frozenset[Feed] = frozenset()
+    ) -> None:
         """From now on, records of these feeds do not wake the caller, which takes them at its next `poll`; those of all
-        others do, also if they have arrived already. `gather`: once for all that arrive within a millisecond."""
+        others do, also if they have arrived already.
+
+        Args:
+            gathered: feeds whose records, while they are small, need not wake it at once, but within a few
+                milliseconds.
+            awaited: some of these: as soon as each of them has records, the caller is woken.
+        """
+
+    def rest(self) -> None:
+        """From now on, records may arrive half a second late while few come: the log has less to do."""
 
     def position(self, feed: Feed) -> int:
         """The offset after the last record that `poll` returned (before that: the opened offset).

@@ -89,6 +89,7 @@ class InputReader:
         self._ends = EndsWatch(lookup, self._reader)
         self._first_beats: list[tuple[Offset, Heartbeat]] = []
         self._hushable = frozenset([spec.control_feed, spec.progress_feed])
+        self._source_feeds = frozenset(self._sources)
 
     # Start ------------------------------------------------------------------------------------------------------------
 
@@ -300,10 +301,14 @@ class InputReader:
         self._back[feed] = self._reader.position(feed)
         self._reader.open(feed, offset)
 
-    def hush(self, at_ease: bool) -> None:
-        """While the replica is at ease, heartbeats and progress wait for its next turn, and sources for each other: a
-        bucket needs them all."""
-        self._reader.hush(self._hushable if at_ease else frozenset(), at_ease and len(self._sources) > 1)
+    def hush(self, at_ease: bool, lowest: frozenset[int] = frozenset()) -> None:
+        """While the replica is at ease, heartbeats and progress wait for its next turn, and sources for those of them
+        that its next bucket lacks: `lowest`, by input index."""
+        if not at_ease:
+            self._reader.hush(frozenset())
+            return
+        awaited = frozenset(feed for feed, index in self._sources.items() if index in lowest)
+        self._reader.hush(self._hushable, self._source_feeds, awaited)
 
     # Was everything read? ---------------------------------------------------------------------------------------------
 

@@ -263,7 +263,7 @@ class Replica:
         self._checkpoint_written()
         self._acknowledge(turn.now)
         at_ease = self.manager.at_ease
-        self._input_reader.hush(at_ease)
+        self._input_reader.hush(at_ease, self.manager.intake.lowest_sources if at_ease else frozenset())
         self._deferred.end_turn(at_ease)
         self._reporter.periodic(turn.now, self.manager.status, self._unreachable)
 

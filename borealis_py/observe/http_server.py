@@ -17,7 +17,7 @@ from typing import Any
 
 import structlog
 
-from borealis_py.config.address import Address
+from borealis_py.config.address import Address, HttpUnavailable
 from borealis_py.observe.http_routes import Response, Routes, say
 
 log = structlog.get_logger("borealis.http")
@@ -30,10 +30,6 @@ BODY_BYTES = 65_536
 """How much of a request's body is read, so that a client that sent one receives the response."""
 WILDCARDS = ("0.0.0.0", "::")
 _BUSY = b"HTTP/1.0 503 Service Unavailable\r\nContent-Type: text/plain\r\n\r\ntoo many connections at once\n"
-
-
-class HttpUnavailable(Exception):
-    """The server cannot listen there; the message says why and what to do."""
 
 
 class HttpServer:

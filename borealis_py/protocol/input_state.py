@@ -123,6 +123,12 @@ class InputState:
         )
         return [EmitEvent("DRIFT", said)]
 
+    @property
+    def lowest_sources(self) -> frozenset[int]:
+        """The sources, by input index, that have not closed the first incomplete bucket."""
+        complete = self.union.complete
+        return frozenset(index for index, source in self.union.sources.items() if source.closed <= complete)
+
     def view(self, index: int, bucket: Bucket) -> InputView:
         """One input as R3 sees it."""
         source = self.union.inputs[index]

@@ -32,6 +32,8 @@ from sunion.digests import StableDigests
 from sunion.output import SOutput
 from sunion.units import Bucket, MonotonicUs
 
+PLAY = 3
+"""Progress alone waits up to a third of its time longer for a turn that comes anyway, with the next bucket."""
 DOUBLINGS_MAX = 4
 """How often a patience is doubled at most: 16 s are longer than a transaction may take."""
 
@@ -286,5 +288,6 @@ class Publishing:
         if self.phase is Phase.IDLE and self._stood_since is not None:
             return MonotonicUs(self._stood_since + self.patience_us)
         if self.phase is Phase.READY:
-            return MonotonicUs(self._last_commit + self._timing.progress_only_us)
+            waits_us = self._timing.progress_only_us
+            return MonotonicUs(self._last_commit + waits_us + waits_us // PLAY)
         return None

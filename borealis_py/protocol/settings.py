@@ -49,7 +49,7 @@ class Timing:
     than zero, except where a field says what 0 means.
     """
 
-    heartbeat_us: int = 100_000
+    heartbeat_us: int = 200_000
     """How often a replica sends a heartbeat; idle turns are as far apart. Raise it where many replicas share a broker;
     suspicion must be at least twice as long, and `gap` should be longer."""
     pulse_max_us: int = 2_000_000

@@ -14,6 +14,7 @@ A crash of one process never affects the other. SIGTERM and SIGINT end it in ord
 from __future__ import annotations
 
 import argparse
+import gc
 import os
 import signal
 import sys
@@ -22,6 +23,11 @@ from contextlib import ExitStack
 from dataclasses import replace
 from typing import Protocol
 
+from borealis_py.runtime.lean_imports import load_engine, without
+
+if __name__ == "__main__":
+    gc.disable()  # until all is loaded: none of that is garbage
+    without("rich")  # structlog would load it, for 0.1 s, and draw with it what no file shows
 import structlog
 
 from borealis_py.app import exit_codes
@@ -29,7 +35,7 @@ from borealis_py.app.process_spec import ProcessSpec, ProcessSpecError
 from borealis_py.app.replicas import ProcessName, ReplicaProcesses
 from borealis_py.app.state import AppState, read_app
 from borealis_py.app.topics import create_topics, redo_topics_of
-from borealis_py.config.address import AddressError
+from borealis_py.config.address import AddressError, HttpUnavailable
 from borealis_py.config.logs import configure_logs
 from borealis_py.config.probe import check_directory, check_writable
 from borealis_py.config.signals import set_by
@@ -37,8 +43,6 @@ from borealis_py.log.base import LogError
 from borealis_py.node.checkpoint_storage import LocationError
 from borealis_py.node.reporter import StatusListener
 from borealis_py.node.spec import ReplicaSpec
-from borealis_py.observe.http_routes import replica_routes
-from borealis_py.observe.http_server import HttpUnavailable, open_http
 from borealis_py.observe.status_registry import StatusRegistry
 from borealis_py.protocol.settings import SettingsError
 from borealis_py.query.errors import QueryError
@@ -46,7 +50,6 @@ from borealis_py.query.partitions import parts_of
 from borealis_py.runtime.cpu_affinity import StartCores
 from borealis_py.runtime.ends import KernelDiffers, end_of
 from borealis_py.runtime.index_in_use import IndexTaken, ensure_free
-from borealis_py.runtime.lean_imports import load_engine, without
 from borealis_py.runtime.process_notes import ProcessNotes
 from borealis_py.runtime.specs import replica_spec
 
@@ -124,6 +127,7 @@ def _run(args: argparse.Namespace, process: ProcessSpec, beside: ProcessNotes, c
         )
     except NOT_STARTED as exc:
         return _not_started(args, exc)
+    gc.enable()
     set_by((signal.SIGTERM, signal.SIGINT), host.stop)
     return host.run()
 
@@ -164,12 +168,24 @@ def _open(args: argparse.Namespace, process: ProcessSpec, beside: ProcessNotes, 
     if not args.take_over:
         ensure_free(kafka, specs, args.after)
     board = StatusRegistry(state, [(spec.node, spec.replica) for spec in specs], afar=process.host == "spark")
-    url = open_http(process.http, replica_routes(board), closing)
+    url = _opened_http(process, board, closing)
+    if process.host != "spark":
+        process.log.open_early(len(specs))  # the engine loads meanwhile
     specs = [replace(spec, http=url, run=args.run) for spec in specs]
     others = ReplicaProcesses(data_dir, args.app).running().keys() - {_name(args)}
     cores = StartCores(args.replica, bool(others))
     seen = beside.seen(board, cores.done)
     return _tasks(args, process, state, specs, seen) if process.host == "spark" else _threads(state, specs, seen)
+
+
+def _opened_http(process: ProcessSpec, board: StatusRegistry, closing: ExitStack) -> str:
+    """The address of this process's pages; empty: it has none. Raises AddressError, HttpUnavailable."""
+    if process.http is None:
+        return ""  # and loads nothing for them
+    from borealis_py.observe.http_routes import replica_routes
+    from borealis_py.observe.http_server import open_http
+
+    return open_http(process.http, replica_routes(board), closing)
 
 
 def _open_ingress(

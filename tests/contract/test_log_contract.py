@@ -139,7 +139,7 @@ def test_hushed_feeds_wake_nobody_until_they_are_hushed_no_more(log_world: LogWo
     reader = log_world.log().reader(wake)
     reader.open(loud, 0)
     reader.open(hushed, 0)
-    reader.hush(frozenset([hushed]), gather=True)
+    reader.hush(frozenset([hushed]), gathered=frozenset([loud]))
     fill(log_world, hushed, ["quiet"])
     assert [r.value for r in read_until(log_world, reader, 1)] == [b"quiet"]  # a poll gets it
     assert not woken

@@ -13,10 +13,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from borealis_py.config.address import Address, AddressError
+from borealis_py.config.address import Address, AddressError, HttpUnavailable
 from borealis_py.observe import http_server
 from borealis_py.observe.http_routes import replica_routes
-from borealis_py.observe.http_server import HttpServer, HttpUnavailable
+from borealis_py.observe.http_server import HttpServer
 from borealis_py.observe.status_registry import HUNG_S, StatusRegistry
 from tests.observe.states import CUT1, Q0, Now, app_state, both
 from tests.support.running import until

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from borealis_py.protocol.publishing import DOUBLINGS_MAX, Phase, PublishContext, Publishing
+from borealis_py.protocol.publishing import DOUBLINGS_MAX, PLAY, Phase, PublishContext, Publishing
 from borealis_py.protocol.settings import Timing
 from borealis_py.protocol.turn import (
     AbandonWriter,
@@ -253,8 +253,18 @@ def test_progress_alone_waits_for_a_while() -> None:
     driven.say(end=9)
     due = start + TIMING.progress_only_us
     assert driven.turn(due - 1) == []
-    assert driven.publishing.wakeup(9) == due
     assert driven.turn(due) == [Publish(1, 1, 9, {})]
+
+
+def test_progress_alone_has_no_turn_of_its_own_while_another_comes_in_time() -> None:
+    driven = Driven()
+    driven.say(0, end=1)
+    ready(driven)
+    start = FIRST_PATIENCE + 1
+    driven.turn(start, writer=(WriterCommitted(1),))
+    driven.say(end=9)
+    assert driven.publishing.wakeup(9) == start + TIMING.progress_only_us + TIMING.progress_only_us // PLAY
+    assert TIMING.progress_only_us // PLAY >= 100_000, "a bucket's turn takes it along"
 
 
 def test_after_fenced_it_waits_its_patience_and_after_unknown_a_moment() -> None:

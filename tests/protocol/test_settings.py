@@ -61,7 +61,7 @@ def test_delta_grows_along_the_chain() -> None:
     [
         ({"delta_us": 99_999}, "at least 100000 us"),
         ({"redo_deadline_us": 3_000_000}, "below the stagger time"),
-        ({"suspicion_us": 199_999}, "at least two heartbeats: 200000 us"),
+        ({"suspicion_us": 399_999}, "at least two heartbeats: 400000 us"),
         ({"row_max_bytes": 999}, "row_max 999 bytes is out of range: at least 1000"),
         ({"row_max_bytes": 7_500_001}, "at most 7500000"),
     ],
@@ -107,14 +107,14 @@ def test_every_setting_says_when_to_change_it(field: str) -> None:
     assert re.search(r"\b([Rr]aise|[Ll]ower)\b", dict(documented(Timing))[field])
 
 
-@pytest.mark.parametrize(("suspicion", "beats"), [(1_000_000, 10), (1_000_001, 11), (250_000, 3)])
+@pytest.mark.parametrize(("suspicion", "beats"), [(1_000_000, 5), (1_000_001, 6), (450_000, 3)])
 def test_suspicion_is_counted_in_own_heartbeats(suspicion: int, beats: int) -> None:
     assert Timing(suspicion_us=suspicion).suspicion_beats == beats
 
 
 def test_the_defaults_hold_and_so_do_the_least_allowed() -> None:
     TIMING.validate()
-    Timing(suspicion_us=200_000, publish_buckets=1, publish_rows=1, publish_bytes=1).validate()
+    Timing(suspicion_us=400_000, publish_buckets=1, publish_rows=1, publish_bytes=1).validate()
     Timing(delta_us=TIMING.skew_us + TIMING.turn_us).validate()
     for row_max in (1_000, 7_500_000):
         Timing(row_max_bytes=row_max).validate()

@@ -47,7 +47,12 @@ class NowhereReader:
         self._position += len(found)
         return found
 
-    def hush(self, feeds: frozenset[Feed], gather: bool = False) -> None:
+    def hush(
+        self, feeds: frozenset[Feed], gathered: frozenset[Feed] = frozenset(), awaited: frozenset[Feed] = frozenset()
+    ) -> None:
+        pass
+
+    def rest(self) -> None:
         pass
 
     def position(self, feed: Feed) -> int:

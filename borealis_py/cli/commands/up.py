@@ -102,6 +102,7 @@ def up(
     from borealis_py.runtime.lean_imports import hidden
 
     context = open_context(bootstrap, data_dir, http)
+    context.log.open_early()  # for the description: the engine loads meanwhile
     spec = with_described_inputs(load_spec(file), context, anew=reset)  # first: the file may want pandas
     timing = context.config.protocol_timing()
     with hidden("pandas"):  # the engine would load it, for 0.2 s, and has no use for it here

@@ -12,7 +12,7 @@ from importlib import import_module
 
 from pyspark.daemon import manager
 
-from borealis_py.runtime.lean_imports import load_engine
+from borealis_py.runtime.lean_imports import load_engine, without
 
 LOADED = (
     "pyspark.worker",
@@ -29,6 +29,7 @@ LOADED = (
 def load() -> None:
     """Load everything that is shared. Starts no thread."""
     gc.disable()  # nothing of it is garbage
+    without("rich")  # structlog would load it, and draw with it what no file shows
     load_engine()
     for name in LOADED:
         import_module(name)

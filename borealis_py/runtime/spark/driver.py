@@ -117,7 +117,8 @@ class SparkDriver:
             raise
 
     def _open_session(self, again: bool) -> ReplicaSession:
-        """A session that is warm for every node. Raises SparkUnavailable.
+        """A session whose workers run. What redos need is opened once replicas run: they come first, and only the
+        workers that redo need it. Raises SparkUnavailable.
 
         Args:
             again: not the first session: it accepts fewer slots than it needs rather than run nothing.
@@ -134,14 +135,13 @@ class SparkDriver:
                 await_slots(session.context, plan, self.stop, LATER_SLOTS_S, least=1)
             else:
                 await_slots(session.context, plan, self.stop)
-            for work in self._works.values():
-                if not self.stop.is_set():
-                    session.warm(work)
+            if not self.stop.is_set():
+                session.warm()
         except BaseException:
             session.stop()
             raise
         if plan.redos:
-            session.keep_warm(workers=plan.redos)  # the others have become replicas
+            session.keep_warm(workers=plan.redos, works=self._works.values())  # the others become replicas
         return session
 
     def _application(self, session: ReplicaSession) -> Application:

@@ -28,12 +28,16 @@ from reconcile.spark_executor import explain
 
 KEEP_WARM_S = 20.0
 """Interval of warming: Spark ends a Python worker that was idle for a minute."""
+FIRST_WARM_S = 2.0
+"""How long replicas are left alone before what redos need is opened: they have enough to do when they start."""
 
 AILING_FAILURES = 2
 """A session that failed to be kept warm this many times in a row has failed, whatever its JVM does."""
 
 JVM = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xms64m", "-Xmn16m", "-Xss512k")
 """A driver's JVM does little work: half of what it would otherwise compile, and keep, never pays off."""
+ARENAS = "2"
+"""glibc's default, eight for each core, keeps some MB in each process for threads that seldom allocate."""
 STOP_S = 10.0
 EXIT_S = 3.0
 """How long a JVM may take to end when told to."""
@@ -155,11 +159,20 @@ class ReplicaSession:
             raise SparkUnavailable(f"Spark runs no Python jobs. {explain(exc)}. {_tail(self.output)}") from exc
         self._works = works
 
-    def keep_warm(self, every_s: float = KEEP_WARM_S, workers: int | None = None) -> None:
-        """Keep warming in a thread until `stop`. `workers`: how many to warm from now on; None: all."""
+    def keep_warm(self, every_s: float = KEEP_WARM_S, workers: int | None = None, works: Iterable[bytes] = ()) -> None:
+        """Keep warming in a thread until `stop`.
+
+        Args:
+            workers: how many to warm from now on; None: all.
+            works: as for `warm`, first opened after `FIRST_WARM_S`.
+        """
         self._workers = workers or self._workers
+        self._works = tuple(dict.fromkeys((*self._works, *works)))
+        first_s = FIRST_WARM_S if works else every_s
         if self._thread is None:
-            self._thread = threading.Thread(target=self._keep_warm, args=(every_s,), name="keep warm", daemon=True)
+            self._thread = threading.Thread(
+                target=self._keep_warm, args=(every_s, first_s), name="keep warm", daemon=True
+            )
             self._thread.start()
 
     def warm_soon(self) -> None:
@@ -197,10 +210,11 @@ class ReplicaSession:
             own, self._own = self._own, None  # a later session of this process uses the same
             scratch.given_back(own)
 
-    def _keep_warm(self, every_s: float) -> None:
+    def _keep_warm(self, every_s: float, next_s: float) -> None:
         while not self._stop.is_set():
-            self._hurry.wait(every_s)
+            self._hurry.wait(next_s)
             self._hurry.clear()
+            next_s = every_s
             if not self.alive:
                 return
             try:
@@ -218,6 +232,7 @@ def _launch(properties: dict[str, str], output: Path) -> tuple[Any, Any]:
     os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     if properties["spark.master"].startswith("local"):
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    os.environ.setdefault("MALLOC_ARENA_MAX", ARENAS)
     conf = SparkConf(loadDefaults=False)
     conf.setAll(list(properties.items()))
     with os.fdopen(logfile.opened(str(output)), "ab") as file:

@@ -85,11 +85,16 @@ class MemoryReader:
                 raise _lost(partition, cursor.position)
         return found
 
-    def hush(self, feeds: frozenset[Feed], gather: bool = False) -> None:
+    def hush(
+        self, feeds: frozenset[Feed], gathered: frozenset[Feed] = frozenset(), awaited: frozenset[Feed] = frozenset()
+    ) -> None:
         before, self._hushed = self._hushed, feeds
         loud = (self._cursors[feed] for feed in before - feeds if feed in self._cursors)
         if any(cursor.visible > cursor.position for cursor in loud):
             self._client.log.scheduler.after(0, self._wake)
+
+    def rest(self) -> None:
+        """Changes nothing: records arrive late here at random."""
 
     def position(self, feed: Feed) -> int:
         return self._cursors[feed].position

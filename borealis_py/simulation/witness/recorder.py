@@ -175,8 +175,13 @@ class RecordingReader:
     def more(self) -> bool:
         return self._reader.more
 
-    def hush(self, feeds: frozenset[Feed], gather: bool = False) -> None:
-        self._reader.hush(feeds, gather)
+    def hush(
+        self, feeds: frozenset[Feed], gathered: frozenset[Feed] = frozenset(), awaited: frozenset[Feed] = frozenset()
+    ) -> None:
+        self._reader.hush(feeds, gathered, awaited)
+
+    def rest(self) -> None:
+        self._reader.rest()
 
     def position(self, feed: Feed) -> int:
         return self._reader.position(feed)
