@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 
 from borealis_py.protocol.settings import DelayPolicy, Delays, Timing
 from borealis_py.query.names import part_index, part_name
+from borealis_py.query.recovery import ACTIVE, RecoveryPlan
 from borealis_py.simulation.cluster.toy_query import BIG, QUERY
 from borealis_py.simulation.faults.catalogue import KINDS, Failpoint
 from borealis_py.simulation.log.latency import Latencies as Latencies
@@ -72,6 +73,7 @@ class SimulatedNode:
 
     `exchange`: number of partitions of its stream; each of its readers reads one. `parts`: number of partitions of the
     node of which this is one, given by its name; it selects its rows if its input is not separated by partition.
+    `recovery`: which of its replicas run.
     """
 
     name: str
@@ -79,6 +81,7 @@ class SimulatedNode:
     replicas: int
     exchange: int = 1
     parts: int = 1
+    recovery: RecoveryPlan = ACTIVE
 
     @property
     def part(self) -> int:
