@@ -25,7 +25,7 @@ from borealis_py.log.messages import Threshold, decode
 from borealis_py.log.progress import Published
 from borealis_py.log.records import unpack_stream
 from borealis_py.log.stream import StreamDecoder, decoded, readable
-from borealis_py.log.stream_topics import Holding, StreamTopics
+from borealis_py.log.stream_topics import BucketCoverage, StreamTopics
 from borealis_py.protocol.delay import ALWAYS
 from borealis_py.protocol.settings import SettingsError
 from borealis_py.protocol.stream_view import StreamView
@@ -198,7 +198,7 @@ class LiveSubscription:
 
     def _refuse_lost(self, feed: Feed) -> None:
         next_ = self.stream.next
-        if self._topics.coverage(feed, next_) is Holding.BEYOND and not self._topics.holds(next_):
+        if self._topics.coverage(feed, next_) is BucketCoverage.BEYOND and not self._topics.holds(next_):
             raise RetentionLost(
                 f"{feed.topic}: bucket {next_} is to be shown next and is no longer kept (retention). Subscribe again: "
                 "it begins at what is kept"

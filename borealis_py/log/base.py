@@ -136,7 +136,7 @@ class Appender(Protocol):
     """Appends in order per feed, idempotently, asynchronously.
 
     Of the records with a token that go to one feed, those stored form a prefix: once one is refused, all later ones are
-    (B2 relies on this: a stream has no holes).
+    (B2 relies on this: from where a writer begins it leaves no hole).
     """
 
     def append(self, record: NewRecord, token: object = None) -> None:

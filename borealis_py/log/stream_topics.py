@@ -21,7 +21,7 @@ class StreamGap(Exception):
     """No replica's topic holds a stable bucket that is to be read."""
 
 
-class Holding(Enum):
+class BucketCoverage(Enum):
     """What one replica's topic has of a stable bucket."""
 
     HOLDS = auto()
@@ -109,20 +109,20 @@ class StreamTopics:
                 break
         return min(fold.next, end), False
 
-    def coverage(self, feed: Feed, bucket: int) -> Holding:
+    def coverage(self, feed: Feed, bucket: int) -> BucketCoverage:
         """What one of the topics has of a stable bucket."""
         fold = _alone(feed, bucket)
         for said in follow(records_from(self.lookup, feed, self.buckets, bucket), self.decoder()):
             fold.read([(0, said)])
             if fold.waits(0):
-                return Holding.BEYOND
+                return BucketCoverage.BEYOND
             if fold.next > bucket:
-                return Holding.HOLDS
-        return Holding.SHORT
+                return BucketCoverage.HOLDS
+        return BucketCoverage.SHORT
 
     def holds(self, bucket: int) -> bool:
         """Whether any of the topics holds a stable bucket."""
-        return any(self.coverage(feed, bucket) is Holding.HOLDS for feed in self.feeds)
+        return any(self.coverage(feed, bucket) is BucketCoverage.HOLDS for feed in self.feeds)
 
     def lost(self, bucket: int, one_runs: bool = False) -> bool:
         """Whether a stable bucket was in a topic, is in none any more, and will not come again: all go on beyond it.
@@ -136,9 +136,9 @@ class StreamTopics:
         beyond = False
         for feed in self.feeds:
             found = self.coverage(feed, bucket)
-            if found is Holding.HOLDS or (found is Holding.SHORT and not one_runs):
+            if found is BucketCoverage.HOLDS or (found is BucketCoverage.SHORT and not one_runs):
                 return False
-            beyond = beyond or found is Holding.BEYOND
+            beyond = beyond or found is BucketCoverage.BEYOND
         return beyond
 
     def first_kept(self, bucket: int) -> int:
@@ -148,7 +148,7 @@ class StreamTopics:
         lead up to there: one may reach further back, and yet end where its replica has died.
         """
         cut_off = [feed for feed in self.feeds if self._cut_off(feed)]
-        lacking = [feed for feed in cut_off if self.coverage(feed, bucket) is Holding.BEYOND]
+        lacking = [feed for feed in cut_off if self.coverage(feed, bucket) is BucketCoverage.BEYOND]
         firsts = {first for feed in lacking if (first := self.first_stable(feed)) is not None and first > bucket}
         begins = max(firsts, default=bucket)
         if begins > bucket and self.holds(begins - 1):

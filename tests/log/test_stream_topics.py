@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from borealis_py.log.base import Feed
 from borealis_py.log.description import Life
 from borealis_py.log.stream import Encoded, StreamDecoder, readable
-from borealis_py.log.stream_topics import Holding, StreamTopics
+from borealis_py.log.stream_topics import BucketCoverage, StreamTopics
 from borealis_py.protocol.stream_view import StreamView
 from sunion.errors import RetentionLost
 from sunion.model import Output, RecDone, StableBucket, StableRange, StreamRecord, TentativeBucket, Undo
@@ -78,27 +78,27 @@ def ranges(*spans: tuple[int, int]) -> list[StreamRecord]:
 @pytest.mark.parametrize(
     ("first", "bucket", "found"),
     [
-        (0, 0, Holding.HOLDS),
-        (1, 2, Holding.BEYOND),
-        (1, 3, Holding.HOLDS),
-        (2, 3, Holding.BEYOND),
-        (2, 4, Holding.HOLDS),  # its tentative words come first
-        (4, 4, Holding.HOLDS),
-        (6, 4, Holding.BEYOND),
-        (6, 5, Holding.HOLDS),
-        (6, 8, Holding.HOLDS),  # in the middle of a range
-        (6, 9, Holding.SHORT),
-        (7, 8, Holding.SHORT),  # nothing is left that tells; the reader will see
-        (8, 12, Holding.SHORT),
+        (0, 0, BucketCoverage.HOLDS),
+        (1, 2, BucketCoverage.BEYOND),
+        (1, 3, BucketCoverage.HOLDS),
+        (2, 3, BucketCoverage.BEYOND),
+        (2, 4, BucketCoverage.HOLDS),  # its tentative words come first
+        (4, 4, BucketCoverage.HOLDS),
+        (6, 4, BucketCoverage.BEYOND),
+        (6, 5, BucketCoverage.HOLDS),
+        (6, 8, BucketCoverage.HOLDS),  # in the middle of a range
+        (6, 9, BucketCoverage.SHORT),
+        (7, 8, BucketCoverage.SHORT),  # nothing is left that tells; the reader will see
+        (8, 12, BucketCoverage.SHORT),
     ],
 )
-def test_what_a_topic_that_was_cut_off_has_of_a_bucket(first: int, bucket: int, found: Holding) -> None:
+def test_what_a_topic_that_was_cut_off_has_of_a_bucket(first: int, bucket: int, found: BucketCoverage) -> None:
     log, topics = world(SAID)
     log.delete_before(FEED, first)
     assert topics.lookup.bounds(FEED) == (first, len(SAID))
     assert topics.coverage(FEED, bucket) is found
-    assert topics.holds(bucket) is (found is Holding.HOLDS)
-    assert topics.lost(bucket) is (found is Holding.BEYOND)
+    assert topics.holds(bucket) is (found is BucketCoverage.HOLDS)
+    assert topics.lost(bucket) is (found is BucketCoverage.BEYOND)
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from borealis_py.log.base import Feed, Log, LogError, NewRecord, Record, TopicSp
 from borealis_py.log.description import Life
 from borealis_py.log.messages import RecoverySetting, encode
 from borealis_py.node.dynamic_settings import DynamicSettings
-from borealis_py.node.recovering.setting import in_force, paced
+from borealis_py.node.recovering.setting import STANDBY_BEAT_US, in_force, paced
 from borealis_py.node.spec import ReplicaSpec
 from borealis_py.protocol.settings import Delays, Timing
 from borealis_py.query.recovery import ACTIVE, RecoveryPlan, RecoveryWay
@@ -130,8 +130,16 @@ def test_a_running_replica_and_one_that_starts_ignore_the_same(value: bytes) -> 
 
 
 def test_a_passive_standby_needs_a_checkpoint_in_each_interval() -> None:
-    timing = Timing(checkpoint_us=2_000_000)
+    timing = Timing(checkpoint_us=2_000_000, heartbeat_us=STANDBY_BEAT_US)
     assert paced(timing, PASSIVE) == replace(timing, checkpoint_us=700_000)
     assert paced(timing, replace(PASSIVE, sync_us=3_000_000)) == timing
     for way in set(RecoveryWay) - {RecoveryWay.PASSIVE_STANDBY}:
         assert paced(timing, RecoveryPlan(way, 100_000)) == timing
+
+
+def test_standbys_hear_soon_that_nobody_runs() -> None:
+    slow, fast = (Timing(heartbeat_us=us) for us in (2 * STANDBY_BEAT_US, STANDBY_BEAT_US // 2))
+    for way in RecoveryWay:
+        told = slow.heartbeat_us if way is RecoveryWay.ACTIVE else STANDBY_BEAT_US
+        assert paced(slow, RecoveryPlan(way)).heartbeat_us == told
+        assert paced(fast, RecoveryPlan(way)).heartbeat_us == fast.heartbeat_us

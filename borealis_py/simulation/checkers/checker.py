@@ -17,6 +17,7 @@ from borealis_py.simulation.checkers import oracles
 from borealis_py.simulation.checkers.observer import Observer
 from borealis_py.simulation.checkers.oracles import SETTLE_US
 from borealis_py.simulation.checkers.reference_model import SourceTruth, compute_all, read_source
+from borealis_py.simulation.checkers.streams import judge_stream
 from borealis_py.simulation.checkers.violation import Violation
 from borealis_py.simulation.cluster.builder import APP
 from borealis_py.simulation.cluster.machines import SourceMachine
@@ -52,11 +53,9 @@ def judge(world: SimulatedWorld, observer: Observer) -> None:
     letters = _letters(world)
     _inputs(world, observer, sources, letters)
     for plan in s.nodes:
-        truth = truths[plan.name]
-        for k in range(plan.replicas):
-            for p, feed in enumerate(topics.own_feeds(APP, plan.name, k, plan.exchange)):
-                log, name = world.log.committed(feed), f"{plan.name}.r{k}" + f"/{p}" * (plan.exchange > 1)
-                oracles.stable_records(name, log, truth.part(p, plan.exchange), world.origin, world.wiring.app_uid)
+        for p in range(plan.exchange):
+            truth = truths[plan.name].part(p, plan.exchange)
+            judge_stream(world.log, APP, plan, p, truth, world.origin, world.wiring.app_uid)
     for name in dict.fromkeys(base_name(plan.name) for plan in s.nodes):
         parts = [plan.name for plan in s.nodes if base_name(plan.name) == name]
         oracles.dead_letters(name, letters, [(truths[part], _published(world, part)) for part in parts])

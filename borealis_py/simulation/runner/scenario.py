@@ -75,7 +75,7 @@ class SimulatedNode:
 
     `exchange`: number of partitions of its stream; each of its readers reads one. `parts`: number of partitions of the
     node of which this is one, given by its name; it selects its rows if its input is not separated by partition.
-    `recovery`: who of its replicas runs.
+    `recovery`: which of its replicas run.
     """
 
     name: str
