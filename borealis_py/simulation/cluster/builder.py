@@ -41,7 +41,6 @@ from borealis_py.simulation.witness.recorder import HeardCheckpoints, HeardRedos
 from reconcile.replay_context import ReplayContext
 from sunion import model
 from sunion.bucket import Buckets
-from sunion.units import Bucket
 from sunion.view import Change
 
 APP = "sim"
@@ -270,7 +269,7 @@ class Builder:
         )
         if host is not None:
             host.start(process)
-        ear.heard.bucket = Bucket(process.replica.manager.output.stable)
+        ear.heard.bucket = process.replica.manager.f_s
         ear.heard.computes_unheard = spec.recovery.stands_by and not spec.recovery.idles
         ear.heard.stood_by = stood_by is not None
         self.heard.append(ear.heard)
