@@ -28,7 +28,8 @@ COLUMNS = ["node", "way", "guarantee", "stands still>", "of which readers see", 
 
 @dataclass(frozen=True, slots=True)
 class RowRates:
-    """Rows a second of each source as it runs, and where that is from, in words; `samples`: rows of some."""
+    """Rows a second of each source as it runs (`rows_per_s`), where that is from, in words (`origin`), and rows of some
+    (`samples`)."""
 
     rows_per_s: Mapping[str, float]
     origin: str
