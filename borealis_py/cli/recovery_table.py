@@ -28,8 +28,7 @@ COLUMNS = ["node", "way", "guarantee", "stands still>", "of which readers see", 
 
 @dataclass(frozen=True, slots=True)
 class RowRates:
-    """Rows a second of each source as it runs (`rows_per_s`), where that is from, in words (`origin`), and rows of some
-    (`samples`)."""
+    """`rows_per_s`: of each source as it runs. `origin`: where that is from, in words. `samples`: rows of some."""
 
     rows_per_s: Mapping[str, float]
     origin: str
