@@ -194,7 +194,8 @@ class Replica:
             spark=self._redos.on_spark,
         )
         if spec.trimming is not None:
-            self._acknowledging = Acknowledging(spec, identity, spec.trimming.every_us)
+            before = None if stood_by is None else stood_by.acknowledging
+            self._acknowledging = before or Acknowledging(spec, identity, spec.trimming.every_us)
             self._first_word = self._acknowledging.first(self._clock.now_us(), self._lookup, start)
         role, control = role_of(spec, stood_by), None if stood_by is None else stood_by.control
         return Manager(config, identity=identity, start=start, delays=self.settings.delays, role=role, control=control)

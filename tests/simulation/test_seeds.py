@@ -135,3 +135,17 @@ def test_scenarios_are_drawn_widely() -> None:
     for world in worlds:
         names = {*world.source_names, *(node.name for node in world.nodes)}
         assert {name for node in world.nodes for name in node.inputs} == names - {"q"}
+
+
+@pytest.mark.parametrize(
+    "seed",
+    [
+        # who took over numbered its acknowledgements anew in the same incarnation: nobody believed them
+        pytest.param(1538, id="acknowledgements"),
+        # what a replica runs again to rebuild its state is neither said nor READY before all of it is
+        pytest.param(1393, id="rebuilt"),
+    ],
+)
+def test_worlds_with_standbys(seed: int) -> None:
+    result = run_scenario(draw(seed), digest=False)
+    assert result.ok, result.failure()

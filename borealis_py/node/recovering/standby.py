@@ -30,11 +30,13 @@ class StoodBy:
 
     Attributes:
         identity: of both. control: what was read of the control log, up to offset `control_at`.
+        acknowledging: numbers what the incarnation says of what it may still read. None: nothing is trimmed.
     """
 
     identity: Identity
     control: ControlFold
     control_at: int
+    acknowledging: Acknowledging | None = None
 
 
 class Standby:
@@ -86,7 +88,7 @@ class Standby:
 
     def stood_by(self) -> StoodBy:
         """What the replica that it becomes goes on with."""
-        return StoodBy(self.state.identity, self.state.control, self._reader.control_at)
+        return StoodBy(self.state.identity, self.state.control, self._reader.control_at, self._acknowledging)
 
     def turn(self) -> None:
         """One turn.

@@ -269,7 +269,7 @@ class Builder:
         )
         if host is not None:
             host.start(process)
-        ear.heard.bucket = process.replica.manager.f_s
+        ear.heard.bucket, ear.heard.says_from = process.replica.manager.f_s, process.replica.manager.output.stable
         ear.heard.computes_unheard = spec.recovery.stands_by and not spec.recovery.idles
         ear.heard.stood_by = stood_by is not None
         self.heard.append(ear.heard)

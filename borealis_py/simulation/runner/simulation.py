@@ -104,7 +104,8 @@ class Simulation:
         s, since = self._scenario, self._scheduler.now_us
         away = s.lost or any(machine.given_up is not None for machine in self.world.replicas)
         if s.retain is not None and not away and random.Random(f"stays {s.seed}").random() < STAYS_SHARE:
-            self._scheduler.run_until(since + 5 * s.timing.checkpoint_us + 3 * s.retain.every_us + STAYS_US)
+            told = 5 if any(plan.recovery.idles for plan in s.nodes) else 3  # a standby says again what was said (R17)
+            self._scheduler.run_until(since + 5 * s.timing.checkpoint_us + told * s.retain.every_us + STAYS_US)
             bounded(self.world, since)
 
     def _until_somebody_writes(self) -> None:

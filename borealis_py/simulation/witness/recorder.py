@@ -96,14 +96,16 @@ class Before:
 class Recording:
     """One process from its start to its end. The first turn is its start. `bucket`: where it began to run.
 
-    `opened`: where each feed was opened first. `computes_unheard`: it may stand by while it computes, so what it says
-    does not show what it does. `stood_by`: it goes on with the number of the standby that it was.
+    `says_from`: what lies below was said before its start. `opened`: where each feed was opened first.
+    `computes_unheard`: it may stand by while it computes, so what it says does not show what it does. `stood_by`: it
+    goes on with the number of the standby that it was.
     """
 
     node: str
     replica: int
     name: str
     bucket: int = 0
+    says_from: int = 0
     turns: list[RecordedTurn] = field(default_factory=list)
     opened: dict[Feed, Before] = field(default_factory=dict)
     computes_unheard: bool = False

@@ -54,7 +54,7 @@ class Witness:
         self.settings = place.settings()
         self.queue = Queue(place, heard.name)
         self.divergence = Divergence(place.span)
-        self.acks = Acks(place.own_feeds, place.timing, place.span, heard.bucket)
+        self.acks = Acks(place.own_feeds, place.timing, place.span, max(heard.bucket, heard.says_from))
         self.jobs = Jobs(place.timing, place.rows, place.scenario.spark)
         self.checkpoints = Checkpoints()
         self.overdue = Overdue(heard.name, well)
@@ -91,6 +91,7 @@ class Witness:
         self._moved(turn)
         self._before_us = now
         self._read(turn)
+        self._rebuild()
         self.queue.looked(now, gap, self.asking)
         self.acks.turn(turn.acked)
         self.jobs.turn(turn.answers)
@@ -111,6 +112,12 @@ class Witness:
             self._owes(now, gap)
             self.jobs.turn_ended(self._name, now)
             self.checkpoints.turn_ended(self._name, self.acks.stable, self.at.stable)
+
+    def _rebuild(self) -> None:
+        """What a replica with an empty state runs before it says anything (R17)."""
+        at = self.at
+        at.stable = max(at.stable, min(self.complete, self.heard.says_from))
+        at.live = max(at.live, at.stable)
 
     @property
     def _name(self) -> str:

@@ -92,7 +92,7 @@ def _a_start_says_what_it_rebuilds() -> Any:
     return mock.patch.object(Checkpointing, "_taken", taken)
 
 
-SAFETY = ("hole", "stable", "corrected", "client", "dead letter", "redo", "stable view")
+SAFETY = ("convergence", "hole", "stable", "corrected", "client", "dead letter", "redo", "stable view")
 BUGS = (
     Bug(
         "R17 what is acknowledged is said",
