@@ -133,8 +133,7 @@ class Copier:
         """
         topic = self._topic
         self._obey(settings, now_us)
-        new = [p for p in range(topic.partitions or 0) if p not in topic.queues]
-        if new:
+        if new := [p for p in range(topic.partitions or 0) if p not in topic.queues]:
             self._grow(new, now_us)
         if topic.counted_us is not None:
             self._rule.counted(topic.counted_us)
@@ -383,13 +382,14 @@ class Copier:
             return
         sure = FOREVER if self._may_end(index) else self._rule.boundary(index)
         late = self._plan.spec.lateness_us
-        known = self._catch_up.boundary(self._keys(index), sure, writer.boundary, now_us - late - 2 * AHEAD_US, late)
+        live_us = now_us - late - 2 * AHEAD_US
+        known = self._catch_up.boundary(self._keys(index), sure, writer.boundary, live_us, late)
         self._held = self._held or known < sure
         if NEVER < known < FOREVER:
             known = self._buckets.start(self._buckets.closed_by(known))
         boundary = max(writer.boundary, known)
-        behind = self.more or self._held  # what catches up goes at once, so that readers see it in step
-        wait_us = IDLE_US if not writer.collecting else 0 if behind else GATHER_US
+        gathers = boundary >= live_us and not self.more  # what catches up goes at once: readers are to see it in step
+        wait_us = IDLE_US if not writer.collecting else GATHER_US if gathers else 0
         if boundary > writer.boundary or now_us - writer.sent_us >= wait_us:
             writer.flush(boundary, now_us)
 

@@ -13,6 +13,11 @@ class Kernel(Fragment, RowOps, RowCodec, Protocol):
     """A compiled query: its step function, and the operations on its rows."""
 
     @property
+    def unbounded(self) -> Sequence[str]:
+        """Its operators, as their user wrote them, whose results may depend on any earlier bucket: no start with empty
+        state comes to their state (R17)."""
+
+    @property
     def schema_id(self) -> str:
         """Fingerprint of the result's schema, which Arrow bytes do not contain."""
 

@@ -45,7 +45,7 @@ class Losing:
 @pytest.fixture(autouse=True)
 def as_the_file_says(monkeypatch: pytest.MonkeyPatch) -> None:
     """No setting has changed how the node recovers; `test_recovery_setting.py` reads such settings."""
-    monkeypatch.setattr(run, "_as_set", lambda spec: spec)
+    monkeypatch.setattr(run, "_as_set", lambda spec, kernel: spec)
 
 
 def start(replica: Any, directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:

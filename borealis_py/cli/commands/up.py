@@ -127,8 +127,10 @@ def up(
         first = partial(first_foreign_us, spec, context, timing)
         state = launch.describe(context.log, spec, reports, origin, time.time_ns() // 1000, timing, first)
     fit_segments(context.log, state)
-    if before is not None and (given := ctx.get_parameter_source("origin")) and given.name == "COMMANDLINE":
-        _tell_origin(state, origin)
+    if before is not None:
+        given = ctx.get_parameter_source("origin")
+        if given is not None and given.name == "COMMANDLINE":
+            _tell_origin(state, origin)
     if before is not None and (other := differences(before.timing, state.timing)):
         say(f"timing of app {state.name}: {', '.join(other)}", "yellow")
     for query, why in kept_too_short_now(state).items():

@@ -121,6 +121,10 @@ class ToyKernel:
     def lookback_buckets(self) -> int:
         return self._span - 1
 
+    @property
+    def unbounded(self) -> tuple[str, ...]:
+        return ()
+
     def initial(self) -> ToyState:
         return (0, 0, 0)
 
