@@ -77,7 +77,7 @@ class KafkaReader:
         self._wake = wake
         self._rests = self._resting = False
         with translating(bootstrap, "open a reader"):
-            self._consumer = Consumer(consumer_config(bootstrap, properties))
+            self._consumer = self._opened()
         self._changed = threading.Condition()
         # Guarded by _changed:
         self._cursors: dict[Feed, _Cursor] = {}
@@ -280,11 +280,14 @@ class KafkaReader:
                 del self._later[feed]
                 self._assign(feed, cursor)
 
+    def _opened(self, *waits: int) -> Consumer:
+        return Consumer(consumer_config(self._bootstrap, self._properties, *waits))
+
     def _begin_to_rest(self) -> None:
         """Go on with another consumer: how long one lets the broker wait cannot be changed."""
         self._resting = True
         before = self._consumer
-        self._consumer = Consumer(consumer_config(self._bootstrap, self._properties, REST_WAIT_MS, REST_BYTES))
+        self._consumer = self._opened(REST_WAIT_MS, REST_BYTES)
         assigned, self._assigned = self._assigned, {}
         self._known_topics.clear()
         self._ask_about(assigned)

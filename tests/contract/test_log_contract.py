@@ -154,6 +154,42 @@ def test_hushed_feeds_wake_nobody_until_they_are_hushed_no_more(log_world: LogWo
     reader.close()
 
 
+def test_records_of_gathered_feeds_wake_though_others_never_come(log_world: LogWorld) -> None:
+    heard, silent = Feed(log_world.make_topic()), Feed(log_world.make_topic())
+    woken = []
+
+    def wake() -> None:
+        woken.append(1)
+        log_world.wake()
+
+    reader = log_world.log().reader(wake)
+    for feed in (heard, silent):
+        reader.open(feed, 0)
+        fill(log_world, feed, ["first"])
+    assert len(read_until(log_world, reader, 2)) == 2
+    for awaited in ({heard, silent}, {silent}, {heard}, set[Feed]()):
+        woken.clear()
+        reader.hush(frozenset(), frozenset([heard, silent]), frozenset(awaited))
+        fill(log_world, heard, ["here"])
+        log_world.until(lambda: bool(woken))
+        assert [r.value for r in read_until(log_world, reader, 1)] == [b"here"]
+    reader.close()
+
+
+def test_a_reader_at_rest_reads_on_where_it_was(log_world: LogWorld) -> None:
+    feed = Feed(log_world.make_topic())
+    fill(log_world, feed, ["a", "b"])
+    reader = log_world.log().reader(log_world.wake)
+    reader.open(feed, 0)
+    assert values(read_until(log_world, reader, 2)) == ["a", "b"]
+    reader.rest()
+    for said in ("c", "d"):
+        fill(log_world, feed, [said])
+        assert values(read_until(log_world, reader, 1)) == [said]
+    assert reader.position(feed) == 4
+    reader.close()
+
+
 def test_an_append_that_the_log_refuses_is_told_to_the_writer(log_world: LogWorld) -> None:
     existing = Feed(log_world.make_topic())
     appender = log_world.log("writer").appender(log_world.wake)

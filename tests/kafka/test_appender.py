@@ -163,3 +163,19 @@ def test_what_nobody_takes_makes_flush_say_so(log: KafkaLog) -> None:
     assert nowhere.flush(0.2) is False
     assert nowhere.deliveries() == []  # it waits, and may yet be taken
     nowhere.close()
+
+
+def test_one_that_was_opened_early_is_taken_once_and_wakes_who_took_it(
+    log: KafkaLog, new_feed: NewFeed, waiter: Waiter
+) -> None:
+    feed = new_feed()
+    log.open_early()
+    other = KafkaLog(log.bootstrap, (("client.id", "other"),)).appender(lambda: None)
+    early, fresh = log.appender(waiter.wake), log.appender(waiter.wake)
+    assert early is not other
+    assert early is not fresh
+    early.append(NewRecord(feed, b"x"), token="x")
+    assert [(d.token, d.error) for d in waiter.deliver(early, 1)] == [("x", None)]
+    for appender in (early, other, fresh):
+        appender.close()
+    assert appender_module.early_appenders.take(log.bootstrap, dict(log.properties)) is None
