@@ -80,7 +80,7 @@ def _row(one: WayGaps, written: Sequence[WayBytes], busy: Sequence[WayCores]) ->
     if of is not None and alone is not None:
         data, control = f"{_more(of.data, alone.data):+.1f}", f"{(of.control - alone.control) / 1e3:+.1f}"
         foreseen = f"{100 * of.predicted / alone.data:+.1f}"
-    cpu = cpu_percent(busy).get(one.way) if one.window_s == BUSY_WINDOW_S else None
+    cpu = cpu_percent(busy).get(one.way) if one.window_s == min(by.window_s for by in written) else None
     return [
         one.way, f"{one.window_s} s", str(len(one.gaps_s)), f"{one.usual_s:.2f}", f"{one.largest_s:.2f}",
         f"{one.predicted_s:.2f}", f"{max(one.quiet_s):.2f}", str(one.tentative), f"{one.repeated}, {one.missing}",

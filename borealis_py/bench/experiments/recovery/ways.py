@@ -64,8 +64,8 @@ QUIET_S = 1.2
 WATCH_S = 1.5
 FLOWS_S, FLOWS = 0.6, 4
 """The stream flows again when so many arrivals are in so many seconds."""
-OVER_S = 30.0
-SETTLE_S = 60.0
+OVER_S = 60.0
+SETTLE_S = 120.0
 KILL_S = 90
 """Upper bound of a kill with its restart: the publishers have rows for that long."""
 LOOK_S = 0.05
