@@ -68,11 +68,11 @@ def kind_of(app: str, topic: str, window_s: int) -> str | None:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class WayGaps:
+class WayStills:
     """One way and window.
 
     Attributes:
-        gaps_s: for each kill, the longest time without news at the reader of the live view, less the usual one.
+        stills_s: for each kill, the longest time without news at the reader of the live view, less the usual one.
         quiet_s: the same in the time before each kill. spacing_s: the usual one.
         predicted_s: by `borealis explain`.
         tentative: buckets that the live view showed before they were stable. rows: of the corrected stream. repeated:
@@ -81,7 +81,7 @@ class WayGaps:
 
     way: str
     window_s: int
-    gaps_s: Sequence[float]
+    stills_s: Sequence[float]
     quiet_s: Sequence[float]
     spacing_s: float
     predicted_s: float
@@ -92,12 +92,12 @@ class WayGaps:
 
     @property
     def usual_s(self) -> float:
-        """The median gap."""
-        return median(self.gaps_s)
+        """The median."""
+        return median(self.stills_s)
 
     @property
-    def largest_s(self) -> float:
-        return max(self.gaps_s)
+    def longest_s(self) -> float:
+        return max(self.stills_s)
 
     @property
     def foreseen(self) -> bool:

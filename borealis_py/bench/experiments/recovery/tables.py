@@ -16,7 +16,7 @@ from borealis_py.bench.experiments.recovery.cases import (
     UPSTREAM,
     WayBytes,
     WayCores,
-    WayGaps,
+    WayStills,
 )
 from borealis_py.bench.report.outcome import Curve, Outcome, Panel
 
@@ -29,9 +29,9 @@ Ended = dict[str, bool]
 """What was to be reached, in words, and whether it was."""
 
 
-def outcome(gaps: Sequence[WayGaps], written: Sequence[WayBytes], busy: Sequence[WayCores]) -> Outcome:
+def outcome(stills: Sequence[WayStills], written: Sequence[WayBytes], busy: Sequence[WayCores]) -> Outcome:
     """All of it. `written`, `busy`: with one replica alone among them."""
-    goals = judged(gaps, written, busy)
+    goals = judged(stills, written, busy)
     missed = [what for what, met in goals.items() if not met]
     return Outcome(
         name="recovery",
@@ -41,39 +41,41 @@ def outcome(gaps: Sequence[WayGaps], written: Sequence[WayBytes], busy: Sequence
             "standbys with a copy of the state, and notices a crash after session.timeout.ms, 45 s unless it is set "
             "(KIP-735). Goals are this project's own"
         ),
-        setup=_setup(gaps),
+        setup=_setup(stills),
         worse=f"Of {len(goals)} goals {len(goals) - len(missed)} are reached"
         + (f", not: {'; '.join(missed)}" if missed else ""),
         columns=[
-            "way", "window>", "kills>", "gap p50 s>", "largest s>", "predicted s>", "without a kill s>", "tentative>",
-            "repeated, missing>", "bytes %>", "predicted>", "control kB/s>", "CPU %>",
+            "way", "window>", "kills>", "stands still p50 s>", "longest s>", "predicted s>", "without a kill s>",
+            "tentative>", "repeated, missing>", "bytes %>", "predicted>", "control kB/s>", "CPU %>",
         ],
-        rows=[_row(one, written, busy) for one in gaps],
-        ratios=_ratios(gaps),
+        rows=[_row(one, written, busy) for one in stills],
+        ratios=_ratios(stills),
         data={
-            "gaps": [{**asdict(one), "median_s": one.usual_s, "largest_s": one.largest_s} for one in gaps],
+            "stills": [{**asdict(one), "median_s": one.usual_s, "longest_s": one.longest_s} for one in stills],
             "bytes_per_s": [asdict(one) for one in written],
             "cores": [asdict(one) for one in busy],
             "goals": [{"goal": what, "reached": met} for what, met in goals.items()],
         },
-        panels=_panels(gaps, written, busy),
+        panels=_panels(stills, written, busy),
     )  # fmt: skip
 
 
-def _setup(gaps: Sequence[WayGaps]) -> str:
+def _setup(stills: Sequence[WayStills]) -> str:
     return (
         f"Two replicas in processes of their own, {RATE:,} tuples/s of three sources, count and sum by 100 keys every "
-        f"second; {min(len(one.gaps_s) for one in gaps)} kill -9 a line of the replica that runs, windows full. Gap: "
-        "the longest time in which the live view of a subscriber (X = 3 s) did not get on, less the usual time between "
-        "two buckets; without a kill: the largest in the 1.2 s before each. Predicted: as `borealis explain` does. "
+        f"second; {min(len(one.stills_s) for one in stills)} kill -9 a line of the replica that runs, windows full. "
+        "Stands still: the longest time in which the live view of a subscriber (X = 3 s) did not get on, less the "
+        "usual time between two buckets; without a kill: the largest in the 1.2 s before each. Predicted: as `borealis "
+        "explain` does. "
         "Tentative: buckets that the view showed before they were stable. Bytes: of sources, replica streams, "
         "corrected stream and checkpoints in Kafka's log beside one replica alone; control: the app's control, status "
         "and progress topics, all queries together. Passive standby and upstream backup have `checkpoints: kafka`. "
-        f"CPU: all replicas beside one alone, {BUSY_RATE:,} tuples/s, a window of {BUSY_WINDOW_S} s"
+        f"CPU, told once for each way: all replicas beside one alone, {BUSY_RATE:,} tuples/s, a window of "
+        f"{BUSY_WINDOW_S} s"
     )
 
 
-def _row(one: WayGaps, written: Sequence[WayBytes], busy: Sequence[WayCores]) -> list[str]:
+def _row(one: WayStills, written: Sequence[WayBytes], busy: Sequence[WayCores]) -> list[str]:
     of = next((by for by in written if (by.way, by.window_s) == (one.way, one.window_s)), None)
     alone = next((by for by in written if (by.way, by.window_s) == ("", one.window_s)), None)
     data, foreseen, control = "", "", ""
@@ -82,7 +84,7 @@ def _row(one: WayGaps, written: Sequence[WayBytes], busy: Sequence[WayCores]) ->
         foreseen = f"{100 * of.predicted / alone.data:+.1f}"
     cpu = cpu_percent(busy).get(one.way) if one.window_s == min(by.window_s for by in written) else None
     return [
-        one.way, f"{one.window_s} s", str(len(one.gaps_s)), f"{one.usual_s:.2f}", f"{one.largest_s:.2f}",
+        one.way, f"{one.window_s} s", str(len(one.stills_s)), f"{one.usual_s:.2f}", f"{one.longest_s:.2f}",
         f"{one.predicted_s:.2f}", f"{max(one.quiet_s):.2f}", str(one.tentative), f"{one.repeated}, {one.missing}",
         data, foreseen, control, "" if cpu is None else f"{cpu:+.0f}",
     ]  # fmt: skip
@@ -104,13 +106,13 @@ def cpu_percent(busy: Sequence[WayCores]) -> dict[str, float]:
     return {one.way: _more(one.cores, alone[0]) for one in busy if one.way} if alone else {}
 
 
-def judged(gaps: Sequence[WayGaps], written: Sequence[WayBytes], busy: Sequence[WayCores]) -> Ended:
+def judged(stills: Sequence[WayStills], written: Sequence[WayBytes], busy: Sequence[WayCores]) -> Ended:
     """Every goal that what was measured can tell of."""
     found: Ended = {}
-    of = {way.value: {one.window_s: one for one in gaps if one.way == way.value} for way in MEASURED}
+    of = {way.value: {one.window_s: one for one in stills if one.way == way.value} for way in MEASURED}
     for one in of[ACTIVE.value].values():
-        goal = f"active, {one.window_s} s: the largest gap below {ACTIVE_LARGEST_S} s ({one.largest_s:.2f})"
-        found[goal] = one.largest_s < ACTIVE_LARGEST_S
+        goal = f"active, {one.window_s} s: the longest below {ACTIVE_LARGEST_S} s ({one.longest_s:.2f})"
+        found[goal] = one.longest_s < ACTIVE_LARGEST_S
     for way, most_s in ((STANDBY.value, STANDBY_S), (PASSIVE.value, PASSIVE_S)):
         for one in of[way].values():
             found[f"{way}, {one.window_s} s: p50 below {most_s} s ({one.usual_s:.2f})"] = one.usual_s < most_s
@@ -121,7 +123,7 @@ def judged(gaps: Sequence[WayGaps], written: Sequence[WayBytes], busy: Sequence[
     long = of[UPSTREAM.value].get(LONGEST_S)
     if long is not None:
         found[f"{UPSTREAM}, {LONGEST_S} s: p50 below {UPSTREAM_S:g} s ({long.usual_s:.2f})"] = long.usual_s < UPSTREAM_S
-    for one in gaps:
+    for one in stills:
         what = f"{one.way}, {one.window_s} s: {one.predicted_s:.2f} s predicted, {one.usual_s:.2f} s measured"
         found[what] = one.foreseen
         found[f"{one.way}, {one.window_s} s: nothing repeated or missing"] = not one.repeated and not one.missing
@@ -135,32 +137,33 @@ def judged(gaps: Sequence[WayGaps], written: Sequence[WayBytes], busy: Sequence[
     return found
 
 
-def _ratios(gaps: Sequence[WayGaps]) -> dict[str, float]:
+def _ratios(stills: Sequence[WayStills]) -> dict[str, float]:
     """How near the predictions are: 1 is what was measured."""
     return {
         f"{one.way}, {one.window_s} s: prediction": min(one.predicted_s, one.usual_s)
         / max(one.predicted_s, one.usual_s, 1e-3)
-        for one in gaps
+        for one in stills
     }
 
 
-def _panels(gaps: Sequence[WayGaps], written: Sequence[WayBytes], busy: Sequence[WayCores]) -> list[Panel]:
-    more, cpu, windows = bytes_percent(written), cpu_percent(busy), sorted({one.window_s for one in gaps})
+def _panels(stills: Sequence[WayStills], written: Sequence[WayBytes], busy: Sequence[WayCores]) -> list[Panel]:
+    more, cpu, windows = bytes_percent(written), cpu_percent(busy), sorted({one.window_s for one in stills})
     return [
         Panel(
-            title="Gap at a reader after kill -9: median",
+            title="Standing still after kill -9: median",
             x="window (s)",
             y="seconds; points: predicted",
-            curves=list(_gap_curves(gaps)),
+            curves=list(_still_curves(stills)),
             log_x=True,
         ),
         Panel(
-            title="The same: largest",
+            title="The same: longest",
             x="window (s)",
             y="seconds",
             curves=[
-                Curve(label=way, x=[float(w) for w in windows], y=[one.largest_s for one in gaps if one.way == way])
-                for way in dict.fromkeys(one.way for one in gaps)
+                Curve(label=way, x=[float(one.window_s) for one in some], y=[one.longest_s for one in some])
+                for way in dict.fromkeys(one.way for one in stills)
+                if (some := [one for one in stills if one.way == way])
             ],
             log_x=True,
         ),
@@ -190,9 +193,9 @@ def _panels(gaps: Sequence[WayGaps], written: Sequence[WayBytes], busy: Sequence
     ]
 
 
-def _gap_curves(gaps: Sequence[WayGaps]) -> Iterator[Curve]:
-    for way in dict.fromkeys(one.way for one in gaps):
-        some = [one for one in gaps if one.way == way]
+def _still_curves(stills: Sequence[WayStills]) -> Iterator[Curve]:
+    for way in dict.fromkeys(one.way for one in stills):
+        some = [one for one in stills if one.way == way]
         x = [float(one.window_s) for one in some]
         yield Curve(label=way, x=x, y=[one.usual_s for one in some])
         yield Curve(label=f"{way}, predicted", x=x, y=[one.predicted_s for one in some], style="points")

@@ -33,7 +33,7 @@ from borealis_py.bench.experiments.recovery.cases import (
     UPSTREAM,
     WayBytes,
     WayCores,
-    WayGaps,
+    WayStills,
     query_of,
     recovery_app,
 )
@@ -196,7 +196,7 @@ def grown(app: _Apart, seconds: float) -> dict[int, dict[str, float]]:
 
 def killed(
     stage: Stage, way: RecoveryWay, windows_s: Sequence[int], kills: int, seconds: float, say: Say
-) -> tuple[list[WayGaps], list[WayBytes]]:
+) -> tuple[list[WayStills], list[WayBytes]]:
     """One way: first its bytes for `seconds`, then `kills` kills of each window.
 
     Raises:
@@ -212,15 +212,15 @@ def killed(
         time.sleep(max(0.0, t0 + max(windows_s) + FILL_S - time.time()))
         say(f"{way}: bytes in {seconds:g} s")
         written = grown(app, seconds)
-        gaps = []
+        found = []
         for drill in drills:
             for number in range(kills):
                 say(f"{way}, window of {drill.window_s} s: kill {number + 1} of {kills}")
                 drill.kill(number)
             known = of[query_of(drill.window_s), way].predicted
             assert known is not None
-            gaps.append(drill.figures(known.still_s))
-    return gaps, [_way_bytes(way, w, by, of) for w, by in written.items()]
+            found.append(drill.figures(known.still_s))
+    return found, [_way_bytes(way, w, by, of) for w, by in written.items()]
 
 
 def _way_bytes(
@@ -281,7 +281,7 @@ class _Drill:
             for k, said in now.items()
         }
 
-    def figures(self, predicted_s: float) -> WayGaps:
+    def figures(self, predicted_s: float) -> WayStills:
         """Of all kills so far. Raises CannotRead, BenchError."""
         times = self._reader.times
         ordinary = [us for kill in self._kills for us in spacings(times, kill.quiet, kill.at)]
@@ -289,10 +289,10 @@ class _Drill:
             raise BenchError(f"{self._query}: nothing arrived before the kills")
         usual = median(ordinary)
         rows, repeated, missing = read_back(self._app.stage.log.bootstrap, topics.stream(self._app.name, self._query))
-        return WayGaps(
+        return WayStills(
             way=self._app.way.value,
             window_s=self.window_s,
-            gaps_s=[max(0.0, longest(times, k.at, k.until) - usual) / 1e6 for k in self._kills],
+            stills_s=[max(0.0, longest(times, k.at, k.until) - usual) / 1e6 for k in self._kills],
             quiet_s=[max(0.0, max(spacings(times, k.quiet, k.at), default=0) - usual) / 1e6 for k in self._kills],
             spacing_s=usual / 1e6,
             predicted_s=predicted_s,
