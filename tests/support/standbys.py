@@ -139,7 +139,7 @@ class StandbyApp:
         found: list[Status] = self.read(topics.status(self.state.name))
         return [status for status in found if (status.node, status.replica) == (query, replica)]
 
-    def state(self, query: str, replica: int) -> str:
+    def state_of(self, query: str, replica: int) -> str:
         """The newest that the process says which runs now; "": nothing yet."""
         pid = self.process(replica).pid
         said = [s.state for s in self.statuses(query, replica) if s.pid == pid]
@@ -149,11 +149,11 @@ class StandbyApp:
         """The index that runs most queries. On a busy machine a standby may take over from one that is only slow."""
         for query in self.queries:
             until(
-                lambda q=query: sorted(self.state(q, k) for k in REPLICAS) == ["STABLE", "STANDBY"],
+                lambda q=query: sorted(self.state_of(q, k) for k in REPLICAS) == ["STABLE", "STANDBY"],
                 f"of {query} one replica runs and one stands by",
                 PATIENCE_S,
             )
-        return max(REPLICAS, key=lambda k: [self.state(query, k) for query in self.queries].count("STABLE"))
+        return max(REPLICAS, key=lambda k: [self.state_of(query, k) for query in self.queries].count("STABLE"))
 
     def until_stood_by(self, replica: int, since_us: int) -> None:
         """Wait until it has stood by since then, for every query."""

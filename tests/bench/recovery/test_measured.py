@@ -156,6 +156,11 @@ def test_windows_that_are_there_twice_or_not_at_all_are_counted() -> None:
     assert ways.counted_windows([row for row in rows if row != rows[150]]) == (300, 0, 1)
 
 
+def test_what_was_deleted_meanwhile_was_written_nevertheless() -> None:
+    sizes = [{"a": 10, "b": 5}, {"a": 30, "b": 5}, {"a": 4, "b": 6}, {"a": 9, "b": 6, "new": 3}]
+    assert ways.written_bytes(sizes) == {"a": 25, "b": 1, "new": 3}
+
+
 @pytest.mark.parametrize("way", MEASURED)
 def test_every_way_is_predicted_for_what_is_measured(way: RecoveryWay) -> None:
     found = ways.predicted(recovery_app("x", way, (1, BUSY_WINDOW_S)).describe(), cases.RATE)

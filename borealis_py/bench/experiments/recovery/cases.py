@@ -33,6 +33,7 @@ SOURCE_KIND, STREAM_KIND, CORRECTED_KIND, STATE_KIND, CONTROL_KIND = (
     "control, status, progress",
 )
 DATA_KINDS = (SOURCE_KIND, STREAM_KIND, CORRECTED_KIND, STATE_KIND)
+KINDS = (*DATA_KINDS, CONTROL_KIND)
 ByKind = Mapping[str, float]
 """Bytes a second of each kind of topics."""
 

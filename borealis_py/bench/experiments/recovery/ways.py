@@ -13,6 +13,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
+from itertools import pairwise
 from statistics import median
 
 import msgspec
@@ -69,6 +70,7 @@ SETTLE_S = 120.0
 KILL_S = 90
 """Upper bound of a kill with its restart: the publishers have rows for that long."""
 LOOK_S = 0.05
+GROWN_S = 0.25
 SETTLE_BUSY_S = 5.0
 
 
@@ -131,11 +133,16 @@ class _Apart:
         only = {name: running.pids[name]}
         launch.wait_ready(log, running.state, running.processes, only, since_ms, timeout_s=SETTLE_S)
 
-    def sizes(self, window_s: int) -> dict[str, int]:
-        """Bytes of each kind of topics that the query with this window has."""
+    def kinds(self, window_s: int) -> dict[str, str]:
+        """Topic -> what it holds of the query with this window."""
         kept = [topics.kept_files(self.name, f"{query_of(window_s)}.r{k}") for k in range(2)]
         of = {name: kind for name in self._topics() if (kind := cases.kind_of(self.name, name, window_s)) is not None}
-        return log_sizes(self.stage.broker.data_dir / "log", {**of, **dict.fromkeys(kept, cases.STATE_KIND)})
+        return {**of, **dict.fromkeys(kept, cases.STATE_KIND)}
+
+    def sizes(self) -> dict[str, int]:
+        """Bytes of each topic as it lies in the broker's log."""
+        names = {name for window_s in self.windows_s for name in self.kinds(window_s)}
+        return log_sizes(self.stage.broker.data_dir / "log", dict(zip(names, names, strict=True)))
 
     def _topics(self) -> list[str]:
         admin = self.stage.log.admin()
@@ -183,15 +190,28 @@ def bytes_alone(stage: Stage, windows_s: Sequence[int], seconds: float, say: Say
 
 def grown(app: _Apart, seconds: float) -> dict[int, dict[str, float]]:
     """Bytes a second by window and kind. Raises BenchError: nothing came."""
-    began, before = time.monotonic(), {w: app.sizes(w) for w in app.windows_s}
-    time.sleep(seconds)
-    took_s, after = time.monotonic() - began, {w: app.sizes(w) for w in app.windows_s}
-    found = {
-        w: {kind: (size - before[w].get(kind, 0)) / took_s for kind, size in after[w].items()} for w in app.windows_s
-    }
-    if any(by[cases.SOURCE_KIND] <= 0 for by in found.values()):
-        raise BenchError("nothing was written to the sources while bytes were counted")
+    began, sizes = time.monotonic(), [app.sizes()]
+    while time.monotonic() < began + seconds:
+        time.sleep(GROWN_S)
+        sizes.append(app.sizes())
+    took_s, bytes_ = time.monotonic() - began, written_bytes(sizes)
+    found: dict[int, dict[str, float]] = {w: dict.fromkeys(cases.KINDS, 0.0) for w in app.windows_s}
+    for window_s, by in found.items():
+        for name, kind in app.kinds(window_s).items():
+            by[kind] += bytes_.get(name, 0) / took_s
+        if by[cases.SOURCE_KIND] <= 0:
+            raise BenchError("nothing was written to the sources while bytes were counted")
     return found
+
+
+def written_bytes(sizes: Sequence[Mapping[str, int]]) -> dict[str, int]:
+    """What was written to each topic while these sizes were looked at: checkpoints are deleted soon, and then their
+    topics are shorter than before."""
+    found: Counter[str] = Counter()
+    for before, after in pairwise(sizes):
+        for name, size in after.items():
+            found[name] += max(0, size - before.get(name, 0))
+    return dict(found)
 
 
 def killed(
