@@ -11,6 +11,7 @@ from typing import Protocol
 
 SLOW = (
     "tests/app/test_supervisor.py",
+    "tests/bench/recovery/test_measured.py::test_one_kill_on_a_real_broker",
     "tests/bench/test_failover.py::test_one_kill_of_each_kind_on_a_real_broker",
     "tests/bench/test_latency.py::test_two_seconds_on_a_real_broker",
     "tests/bench/test_lost_input.py::test_three_seconds_of_silence_on_a_real_broker",
@@ -52,6 +53,11 @@ SLOW = (
     "tests/runtime/spark/test_two_apps.py",
     "tests/runtime/spark/test_waiting.py",
     "tests/runtime/spark/test_warming.py",
+    "tests/runtime/test_taking_over.py::test_checkpoints_in_kafka",
+    "tests/runtime/test_taking_over.py::test_nobody_notices",
+    "tests/runtime/test_taking_over.py::test_the_way_changes",
+    "tests/runtime/test_taking_over.py::test_when_both_die",
+    "tests/runtime/test_taking_over.py::test_who_was_paused",
     "tests/soak/test_soak.py",
     "tests/spark/test_kafka.py",
     "tests/spark/test_redone_alike.py",

@@ -43,6 +43,8 @@ class NodeLoad:
     """From the crash until a reader has changed over to a replica that runs."""
     bytes_per_core_s: float
     """Bytes of changes of a state that a core writes and reads again in a second. Above 0."""
+    again_s_per_s: float = 0.0
+    """Seconds that reading a second of rows again takes, however few they are."""
 
     def __post_init__(self) -> None:
         for one in fields(self):
@@ -84,7 +86,7 @@ def predict(way: RecoveryWay, load: NodeLoad, operators: OperatorClass) -> Predi
     """Predict one way for one node (H 99-113)."""
     replayed = _replayed_rows(way, load)
     first_s = _first_row_s(way, load)
-    still_s = first_s + replayed * load.row_us / 1_000_000
+    still_s = first_s + replayed * load.row_us / 1_000_000 + _read_again_s(way, load)
     idle = 1 - load.cores
     return Prediction(
         guarantee=guarantee(way, operators),
@@ -107,12 +109,20 @@ def _first_row_s(way: RecoveryWay, load: NodeLoad) -> float:
 
 
 def _replayed_rows(way: RecoveryWay, load: NodeLoad) -> float:
+    return load.rows_per_s * _replayed_s(way, load)
+
+
+def _replayed_s(way: RecoveryWay, load: NodeLoad) -> float:
     """Q of table 3: half an interval; or the state, an interval, and what is under way to and fro (H 103-105)."""
     if way is RecoveryWay.PASSIVE_STANDBY:
-        return load.rows_per_s * load.sync_s / 2
+        return load.sync_s / 2
     if way is RecoveryWay.UPSTREAM_BACKUP:
-        return load.rows_per_s * (load.window_s + load.sync_s + 2 * load.delay_s)
+        return load.window_s + load.sync_s + 2 * load.delay_s
     return 0.0
+
+
+def _read_again_s(way: RecoveryWay, load: NodeLoad) -> float:
+    return load.again_s_per_s * _replayed_s(way, load)
 
 
 def _behind_s(way: RecoveryWay, load: NodeLoad, still_s: float, idle: float) -> float:

@@ -86,6 +86,13 @@ def test_a_longer_window_makes_upstream_backup_alone_slower(load: NodeLoad, time
     assert more_s == pytest.approx((longer.window_s - load.window_s) * load.cores)
 
 
+@pytest.mark.parametrize(("way", "more_s"), [(UPSTREAM, 0.01), (PASSIVE, 0.01), (STANDBY, 0.0), (ACTIVE, 0.0)])
+def test_reading_again_takes_time_however_few_rows_there_are(way: RecoveryWay, more_s: float) -> None:
+    again_s = LOAD.sync_s / 2 if way is PASSIVE else LOAD.window_s + LOAD.sync_s + 2 * LOAD.delay_s
+    slow, quick = (predict(way, replace(LOAD, again_s_per_s=s), CONVERGENT).still_s for s in (0.01, 0.0))
+    assert slow - quick == pytest.approx(more_s * again_s)
+
+
 @given(LOADS)
 def test_what_was_missed_is_caught_up_with_the_time_that_is_left(load: NodeLoad) -> None:
     found = predict(UPSTREAM, load, CONVERGENT)

@@ -23,11 +23,16 @@ from sunion.units import Bucket, Offset
 
 SYNC_S = 0.5
 """How often a passive standby would get what changed, and an upstream backup the position to begin at."""
-HEARD_AGAIN = 4
-"""A standby would run once it has read back three of its own heartbeats without one of who ran, whose last may have
-come just before."""
-START_S, WAY_S = 0.1, 0.02
-"""From knowing that it is to run until a standby reads: a broker may hold its fetch so long. A record's way to it."""
+HEARD_AGAIN = 3
+"""A standby would run once it has read back so many of its own heartbeats without one of who ran. A fourth, since that
+one's last may have come just before, is not seen: readers of active standbys stood still for 0.2 s at the median in
+`borealis bench recovery`."""
+START_S, WAY_S = 0.5, 0.02
+"""From knowing that it is to run until a standby that does not compute gives results again: 0.1 to 0.6 s to find and
+load a checkpoint, 0.2 to 0.5 s to open its inputs and catch up, in the same runs. A record's way to it."""
+BUCKET_S = 0.001
+"""To read one bucket again, beside its rows: between the 0.5 ms of catching up on an idle machine, rows and all
+(`borealis bench throughput`), and the 2 ms of `borealis bench recovery` on one that did much else."""
 SWITCH_S = 0.05
 """Readers of several replicas go over to another one: p99 of `borealis bench failover`."""
 
@@ -111,6 +116,7 @@ def _load(of: Explanation, name: str, trial: TriedNode, timing: Timing, written:
         delay_s=WAY_S,
         switch_s=SWITCH_S,
         bytes_per_core_s=trial.state_bytes_per_s or 1.0,  # nothing is written of an empty state
+        again_s_per_s=BUCKET_S * 1_000_000 / of.spec.bucket_us,
     )
 
 

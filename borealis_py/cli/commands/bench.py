@@ -166,6 +166,12 @@ Kills = Annotated[
     int | None,
     typer.Option("--kills", min=0, max=1_000, help="Kills of the ingress.", show_default="20; --short: 1, --full: 100"),
 ]
+CellKills = Annotated[
+    int | None,
+    typer.Option(
+        "--kills", min=1, max=100, help="Kills of each way and window.", show_default="8; --short: 1, --full: 30"
+    ),
+]
 KILLING = ("ingress",)
 """Experiments that take --kills."""
 Paper = Annotated[bool, typer.Option("--paper", help="Model the paper's protocols instead, beside what the paper has.")]
@@ -198,18 +204,12 @@ def _experiment(name: str, what: str) -> None:
         paper: Paper = False,
         full: Full = False,
         short: Short = False,
-        host: Host = "process",
+        kills: CellKills = None,
         figures: Figures = FIGURES,
         work: Work = None,
         json: Json = False,
     ) -> None:
-        if not paper:
-            fail(
-                f"there is no measurement of {name} on a broker yet: only a model of the paper's protocols",
-                hint=f"borealis bench {name} --paper",
-            )
-            raise typer.Exit(2)
-        _run(name, full, short, host, figures, work, json, paper=True)
+        _run(name, full, short, "process", figures, work, json, kills, paper)
 
     app.command(name, help=f"{what}.")(killing if name in KILLING else modelled if name in PAPERS else command)
 
@@ -228,11 +228,12 @@ def _run(
     from borealis_py.bench.report import runner
     from borealis_py.bench.report.figures import BenchError
     from borealis_py.kafka.errors import BrokerError
+    from borealis_py.verify.kafka_reader import CannotRead
 
     check_host(host)
     size: runner.Size = "full" if full else "short" if short else "usual"
     options = runner.ExperimentOptions(size=size, host=host, work=work, kills=kills, paper=paper)
-    with _telling(BenchError, BrokerError, hint=LOGS):
+    with _telling(BenchError, BrokerError, CannotRead, hint=LOGS):
         outcome = runner.run(name, options, err(), None if short else figures)
     print_table(outcome.title, outcome.columns, outcome.rows)
     for text in (outcome.published, outcome.setup, outcome.worse):

@@ -19,7 +19,6 @@ from borealis_py.bench.recovery.runs import CaseFigures, PaperCase, measure
 from borealis_py.bench.recovery.setting import PaperReading, PaperSetting
 from borealis_py.bench.recovery.tables import PaperLine, Results, by_interval, by_kind, by_window
 from borealis_py.bench.report.bars import Bars, bars_on
-from borealis_py.bench.report.figures import BenchError
 from borealis_py.bench.report.outcome import Outcome
 from borealis_py.bench.report.runner import ExperimentOptions, Size
 from tests.cli.commands import Borealis, borealis  # noqa: F401  # a fixture
@@ -168,15 +167,6 @@ def test_other_readings_are_shown_where_they_matter(results: Results) -> None:
 def test_every_panel_has_curves(found: Outcome) -> None:
     assert [len(panel.curves) for panel in found.panels] == [5, 5, 4, 4]
     assert all(curve.x and len(curve.x) == len(curve.y) for panel in found.panels for curve in panel.curves)
-
-
-def test_without_the_model_there_is_nothing_yet(borealis: Borealis) -> None:  # noqa: F811
-    said = borealis("bench", "recovery")
-    assert said.code == 2
-    assert "no measurement of recovery on a broker yet" in said.err
-    assert "borealis bench recovery --paper" in said.err
-    with pytest.raises(BenchError, match="bench recovery --paper"), bars() as made:
-        recovery.run(ExperimentOptions(), made)
 
 
 def test_the_command_prints_the_table(borealis: Borealis, monkeypatch: pytest.MonkeyPatch, found: Outcome) -> None:  # noqa: F811

@@ -1,0 +1,34 @@
+"""The ways to survive a crash on a real broker, beside what `borealis explain` predicts: `borealis bench recovery`."""
+
+from __future__ import annotations
+
+from borealis_py.bench.experiments.recovery import tables, ways
+from borealis_py.bench.experiments.recovery.cases import MEASURED, WINDOWS_S, WayBytes, WayStills
+from borealis_py.bench.load.sizes import stage_for
+from borealis_py.bench.report.bars import Bars
+from borealis_py.bench.report.outcome import Outcome
+from borealis_py.bench.report.runner import ExperimentOptions
+
+KILLS = {"short": 1, "usual": 8, "full": 30}
+SECONDS = {"short": 3.0, "usual": 15.0, "full": 60.0}
+WINDOWS = {"short": WINDOWS_S[:1], "usual": WINDOWS_S, "full": WINDOWS_S}
+
+
+def run(options: ExperimentOptions, bars: Bars) -> Outcome:
+    """Measure everything.
+
+    Raises:
+        BenchError: something could not be measured. CannotRead: results cannot be read back.
+        BrokerError, LaunchError, LogError: something to be measured did not start.
+    """
+    kills = KILLS[options.size] if options.kills is None else max(1, options.kills)
+    windows_s, seconds = WINDOWS[options.size], SECONDS[options.size]
+    stills: list[WayStills] = []
+    with stage_for(options.work, bars) as stage:
+        written: list[WayBytes] = ways.bytes_alone(stage, windows_s, seconds, bars.say)
+        for way in MEASURED:
+            of, by = ways.killed(stage, way, windows_s, kills, seconds, bars.say)
+            stills += of
+            written += by
+        busy = [ways.cores(stage, way, seconds, bars.say) for way in (None, *MEASURED)]
+    return tables.outcome(stills, written, busy)

@@ -1,0 +1,208 @@
+"""`borealis bench recovery` on a broker: its apps, what a topic counts for, and the report of what was measured."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from borealis_py.bench.experiments.recovery import cases, measured, tables, ways
+from borealis_py.bench.experiments.recovery.cases import (
+    ACTIVE,
+    BUSY_WINDOW_S,
+    CONTROL_KIND,
+    CORRECTED_KIND,
+    MEASURED,
+    PASSIVE,
+    SOURCE_KIND,
+    STANDBY,
+    STATE_KIND,
+    STREAM_KIND,
+    UPSTREAM,
+    WayBytes,
+    WayCores,
+    WayStills,
+    kind_of,
+    recovery_app,
+)
+from borealis_py.bench.load import events
+from borealis_py.bench.load.feeding import SOURCES
+from borealis_py.bench.load.stage import Stage
+from borealis_py.bench.report.outcome import Outcome
+from borealis_py.bench.report.runner import ExperimentOptions
+from borealis_py.kafka.broker import LocalBroker
+from borealis_py.log import topics
+from borealis_py.query.recovery import RecoveryWay
+from tests.cli.commands import Borealis, borealis  # noqa: F401  # a fixture
+
+SECOND = 1_000_000
+
+
+def stills(way: RecoveryWay, window_s: int, *stills_s: float, predicted_s: float = 0.4, repeated: int = 0) -> WayStills:
+    return WayStills(
+        way=way.value,
+        window_s=window_s,
+        stills_s=stills_s,
+        quiet_s=[0.01] * len(stills_s),
+        spacing_s=0.1,
+        predicted_s=predicted_s,
+        tentative=0,
+        rows=1_000,
+        repeated=repeated,
+        missing=0,
+    )
+
+
+def written(way: RecoveryWay | None, window_s: int, source: float, state: float, control: float) -> WayBytes:
+    by_kind = {SOURCE_KIND: source, STATE_KIND: state, CONTROL_KIND: control}
+    return WayBytes(way=way.value if way else "", window_s=window_s, by_kind=by_kind, predicted=50.0)
+
+
+STILLS = [
+    stills(ACTIVE, 1, 0.05, 0.19, 0.04, predicted_s=0.05),
+    stills(STANDBY, 1, 0.3, 0.4, 0.9),
+    stills(PASSIVE, 1, 0.5, 0.5, 0.5),
+    stills(PASSIVE, 60, 0.7, 0.7, 0.7, predicted_s=0.9),
+    stills(UPSTREAM, 60, 2.0, 2.5, 3.5, predicted_s=1.0),
+]
+WRITTEN = [
+    written(None, 1, 1_000, 0, 300),
+    written(None, 60, 1_000, 0, 300),
+    *(written(way, 1, 1_000, 0, 800) for way in (ACTIVE, STANDBY)),
+    written(PASSIVE, 1, 1_000, 300, 800),
+    written(PASSIVE, 60, 1_000, 400, 800),
+    written(UPSTREAM, 60, 1_000, 90, 800),
+]
+BUSY = [WayCores(way="", cores=0.5), *(WayCores(way=way.value, cores=0.6) for way in MEASURED)]
+
+
+def test_goals_are_judged_by_what_was_measured() -> None:
+    goals = tables.judged(STILLS, WRITTEN, BUSY)
+    missed = [what for what, reached in goals.items() if not reached]
+    assert missed == [
+        "upstream-backup, 60 s: 1.00 s predicted, 2.50 s measured",
+        "passive-standby, 60 s: bytes at most 35 % more (40.0)",
+    ]
+    assert goals["active, 1 s: the longest below 0.2 s (0.19)"]
+    assert goals["active-standby, 1 s: p50 below 0.6 s (0.40)"]  # the median, not the largest
+    assert goals["passive-standby: p50 within 0.25 s over windows (0.20)"]
+    assert goals["upstream-backup: CPU at most 25 % more (20)"]
+
+
+@pytest.mark.parametrize(
+    ("predicted_s", "measured_s", "near"),
+    [(0.4, 0.64, True), (0.4, 0.66, False), (2.0, 3.0, True), (1.9, 3.0, False), (4.1, 3.0, False), (4.0, 3.0, True)],
+)
+def test_a_prediction_is_near_within_a_quarter_of_a_second_or_35_percent(
+    predicted_s: float, measured_s: float, near: bool
+) -> None:
+    assert stills(UPSTREAM, 60, measured_s, predicted_s=predicted_s).foreseen == near
+
+
+def test_a_slower_passive_standby_a_repeated_row_and_a_late_reader_are_missed_goals() -> None:
+    worse = [
+        stills(ACTIVE, 1, 0.05, 0.2, predicted_s=0.05),
+        stills(PASSIVE, 1, 0.5),
+        stills(PASSIVE, 60, 0.8),
+        stills(UPSTREAM, 60, 3.0, predicted_s=3.0, repeated=1),
+    ]
+    missed = [what for what, reached in tables.judged(worse, [], []).items() if not reached]
+    assert missed == [
+        "active, 1 s: the longest below 0.2 s (0.20)",
+        "passive-standby, 60 s: p50 below 0.8 s (0.80)",
+        "passive-standby: p50 within 0.25 s over windows (0.30)",
+        "upstream-backup, 60 s: p50 below 3 s (3.00)",
+        "passive-standby, 60 s: 0.40 s predicted, 0.80 s measured",
+        "upstream-backup, 60 s: nothing repeated or missing",
+    ]
+
+
+def test_the_table_has_a_line_for_each_way_and_window() -> None:
+    found = tables.outcome(STILLS, WRITTEN, BUSY)
+    assert [row[:5] for row in found.rows][:2] == [
+        ["active", "1 s", "3", "0.05", "0.19"],
+        ["active-standby", "1 s", "3", "0.40", "0.90"],
+    ]
+    assert all(len(row) == len(found.columns) for row in found.rows)
+    assert found.rows[2][9:] == ["+30.0", "+5.0", "+0.5", "+20"]  # bytes, predicted, control, CPU
+    assert found.rows[3][-1] == "", "CPU is told once"
+    assert found.ratios["upstream-backup, 60 s: prediction"] == 0.4
+    assert msgspec.json.decode(msgspec.json.encode(found.data))["stills"][0]["median_s"] == 0.05
+    assert all(len(curve.x) == len(curve.y) for panel in found.panels for curve in panel.curves)
+
+
+def test_every_topic_of_a_query_counts_for_one_kind() -> None:
+    app = recovery_app("x", PASSIVE, (1, 10)).describe()
+    names = dict.fromkeys(app.queries, 2)
+    of = {spec.name: kind_of("x", spec.name, 1) for spec in topics.of_app("x", list(app.sources), names)}
+    assert {name for name, kind in of.items() if kind == SOURCE_KIND} == {f"x.s{i}" for i in range(SOURCES)}
+    assert {name for name, kind in of.items() if kind == STREAM_KIND} == {"x.w1.r0", "x.w1.r1"}
+    assert [name for name, kind in of.items() if kind == CORRECTED_KIND] == ["x.w1"]
+    assert {name for name, kind in of.items() if kind is None} == {"x.w10", "x.w10.r0", "x.w10.r1", "x.w10.progress"}
+    assert kind_of("x", topics.kept_files("x", "w1.r0"), 1) == STATE_KIND
+    assert kind_of("x", topics.kept_files("x", "w10.r0"), 1) is None
+
+
+def test_windows_that_are_there_twice_or_not_at_all_are_counted() -> None:
+    def window(start: int) -> list[dict[str, object]]:
+        return [{"window_start": start * SECOND, "customer": f"c{i}"} for i in range(events.CUSTOMERS)]
+
+    begun = [{"window_start": 0, "customer": "c1"}]  # the first second is not whole
+    rows = [*begun, *window(1), *window(2), *window(3)]
+    assert ways.counted_windows(rows) == (301, 0, 0)
+    assert ways.counted_windows([*rows, rows[5]]) == (302, 1, 0)
+    assert ways.counted_windows([*begun, *window(1), *window(3)]) == (201, 0, 100)
+    assert ways.counted_windows([row for row in rows if row != rows[150]]) == (300, 0, 1)
+
+
+def test_what_was_deleted_meanwhile_was_written_nevertheless() -> None:
+    sizes = [{"a": 10, "b": 5}, {"a": 30, "b": 5}, {"a": 4, "b": 6}, {"a": 9, "b": 6, "new": 3}]
+    assert ways.written_bytes(sizes) == {"a": 25, "b": 1, "new": 3}
+
+
+@pytest.mark.parametrize("way", MEASURED)
+def test_every_way_is_predicted_for_what_is_measured(way: RecoveryWay) -> None:
+    found = ways.predicted(recovery_app("x", way, (1, BUSY_WINDOW_S)).describe(), cases.RATE)
+    again = {}
+    for window_s in (1, BUSY_WINDOW_S):
+        one = found[cases.query_of(window_s), way].predicted
+        assert one is not None
+        assert one.still_s > 0
+        again[window_s] = one.replayed_rows
+    assert (again[BUSY_WINDOW_S] > again[1]) == (way is UPSTREAM)
+
+
+def test_the_command_says_how_often_to_kill(borealis: Borealis, monkeypatch: pytest.MonkeyPatch) -> None:  # noqa: F811
+    asked = []
+
+    def run(options: ExperimentOptions, made: object) -> Outcome:
+        asked.append((options.kills, options.size, options.paper))
+        return tables.outcome(STILLS, WRITTEN, BUSY)
+
+    monkeypatch.setattr(measured, "run", run)
+    said = borealis("bench", "recovery", "--short", "--kills", "3")
+    assert said.code == 0
+    assert asked == [(3, "short", False)]
+    assert "nothing repeated or missing" not in said.out, "only goals that are missed are told"
+    assert "2.50 s measured" in said.out
+    assert borealis("bench", "recovery", "--kills", "0").code == 2
+
+
+@pytest.mark.e2e
+@pytest.mark.timeout(400)
+def test_one_kill_on_a_real_broker(broker: LocalBroker, tmp_path: Path) -> None:
+    said: list[str] = []
+    stage = Stage(tmp_path, broker)
+    with stage.endings:
+        judge_one_kill(stage, said)
+
+
+def judge_one_kill(stage: Stage, said: list[str]) -> None:
+    alone = ways.bytes_alone(stage, (1,), 1.0, said.append)
+    found, by = ways.killed(stage, STANDBY, (1,), 1, 1.0, said.append)
+    assert [(one.way, len(one.stills_s), one.repeated, one.missing) for one in found] == [("active-standby", 1, 0, 0)]
+    assert found[0].stills_s[0] > 0.1, "a reader waits until the standby knows"
+    assert found[0].rows > events.CUSTOMERS
+    assert alone[0].by_kind[SOURCE_KIND] > 0
+    assert by[0].by_kind[STREAM_KIND] > 0

@@ -1,0 +1,110 @@
+"""Nodes of which one replica runs and another one takes over, on a real broker with real processes: kill -9 of who
+runs, of who stands by and of both, a pause past the take-over, and a change of the way while it runs.
+
+What is published is compared with plain arithmetic on what was sent, every time.
+"""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from borealis_py.client.publisher import wall_us
+from tests.cli.commands import Borealis, borealis  # noqa: F401  # a fixture
+from tests.support.running import until
+from tests.support.standbys import PATIENCE_S, REPLICAS, StandbyApp, an_app, standing_by
+
+pytestmark = [pytest.mark.broker, pytest.mark.timeout(400)]
+WAYS = ("active-standby", "passive-standby", "upstream-backup")
+
+
+@pytest.fixture(scope="module")
+def app(bootstrap: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[StandbyApp]:
+    """One query for each way, all of a replica index in one process."""
+    with standing_by(StandbyApp(bootstrap, an_app("takeover", WAYS), tmp_path_factory.mktemp("takeover"))) as it:
+        yield it
+
+
+def test_a_standby_takes_over_and_who_was_killed_stands_by(app: StandbyApp) -> None:
+    runs = app.runner()
+    app.kill(runs)
+    app.goes_on()
+    began_us = wall_us()
+    app.start(runs, take_over=True)
+    app.until_stood_by(runs, began_us)
+    app.goes_on()
+
+
+def test_nobody_notices_that_a_standby_dies(app: StandbyApp) -> None:
+    runs = app.runner()
+    before = app.tentative()
+    app.kill(1 - runs)
+    app.goes_on()
+    app.start(1 - runs, take_over=True)
+    app.goes_on()
+    assert app.tentative() == before
+
+
+def test_when_both_die_the_query_goes_on_after_they_are_back(app: StandbyApp) -> None:
+    app.kill(0, 1)
+    app.start(0, 1, take_over=True)
+    app.goes_on()
+    app.runner()
+
+
+def test_who_was_paused_past_the_take_over_steps_back(app: StandbyApp) -> None:
+    runs = app.runner()
+    paused = app.process(runs)
+    paused.send_signal(signal.SIGSTOP)
+    try:
+        app.goes_on()
+    finally:
+        resumed_us = wall_us()
+        paused.send_signal(signal.SIGCONT)
+    app.until_stood_by(runs, resumed_us)
+    app.goes_on()
+    assert app.process(runs).pid == paused.pid
+
+
+def test_the_way_changes_while_it_runs(app: StandbyApp, bootstrap: str, borealis: Borealis) -> None:  # noqa: F811
+    before = dict(zip(app.queries, WAYS, strict=True))
+    for way in ("active", *reversed(WAYS)):
+        for query in app.queries:
+            said = borealis("recovery", query, way, "--app", app.state.name, "--bootstrap", bootstrap)
+            assert said.code == 0, said.err
+        wanted = ["STABLE", "STABLE" if way == "active" else "STANDBY"]
+        for query in app.queries:
+            until(
+                lambda q=query, w=way, states=wanted: _recovering(app, q) == ({w}, states),
+                f"{query}: {way}",
+                PATIENCE_S,
+            )
+        app.goes_on()
+    for query, way in before.items():
+        assert borealis("recovery", query, way, "--app", app.state.name, "--bootstrap", bootstrap).code == 0
+
+
+def _recovering(app: StandbyApp, query: str) -> tuple[set[str], list[str]]:
+    """The ways that its replicas obey, and their states."""
+    newest = [app.statuses(query, k)[-1] for k in REPLICAS]
+    return {status.recovery for status in newest}, sorted(status.state for status in newest)
+
+
+def test_checkpoints_in_kafka_are_found_from_another_directory(bootstrap: str, tmp_path: Path) -> None:
+    """As on two machines that share nothing but the broker."""
+    data = {k: tmp_path / f"machine-{k}" for k in REPLICAS}
+    app = StandbyApp(bootstrap, an_app("takeover-kafka", ["passive-standby"]), tmp_path, data, "kafka")
+    (query,) = app.queries
+    with standing_by(app):
+        runs = app.runner()
+        until(lambda: app.statuses(query, runs)[-1].checkpoint_bucket > 0, "a checkpoint")
+        before = app.statuses(query, runs)[-1].checkpoint_bucket
+        app.kill(runs)
+        app.goes_on()
+        said = (tmp_path / app.state.name / f"replica-{1 - runs}.log").read_text()
+        assert "starts from a peer's checkpoint" in said
+        until(lambda: app.statuses(query, 1 - runs)[-1].checkpoint_bucket > before, "a checkpoint of its own", 30.0)
+        assert not any(path.is_file() for place in data.values() for path in place.rglob("*"))
