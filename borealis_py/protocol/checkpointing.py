@@ -12,6 +12,8 @@ from sunion.model import Fragment, State
 from sunion.union import Mark, SUnion
 from sunion.units import NOWHERE, Bucket, MonotonicUs
 
+PLACES = 8
+
 
 @dataclass(frozen=True, slots=True)
 class ReadingPlace:
@@ -87,6 +89,7 @@ class Checkpointing:
         """Take a checkpoint if one is due; return it to be saved once the own topic holds all buckets below it (B1)."""
         if self._due is None:
             self._due = now + self._timing.checkpoint_us
+        self._remember(f_s, union)
         if (self._soon or now >= self._due) and f_s > self.newest and self._pending is None:
             self._pending, self._soon = self._taken(f_s, state, union.marks(f_s)), False
         if self._pending is None or ack_s < self._pending.frontier:
@@ -96,11 +99,21 @@ class Checkpointing:
         self._due = now + self._timing.checkpoint_us
         return [saved]
 
+    def _remember(self, f_s: Bucket, union: SUnion) -> None:
+        """Note where reading could begin, eight times in what a start runs again: also while one does so, since it may
+        be killed again."""
+        how = self._rebuilding
+        if how is None or not self._places:
+            return
+        if f_s - self._places[-1].bucket >= max(1, how.buckets // PLACES):
+            self._places.append(ReadingPlace(f_s, union.marks(f_s)))
+
     def _taken(self, f_s: Bucket, state: State, marks: tuple[Mark, ...]) -> SaveCheckpoint:
         how = self._rebuilding
         if how is None:
             return SaveCheckpoint(f_s, state, marks)
-        self._places.append(ReadingPlace(f_s, marks))
+        if not self._places or self._places[-1].bucket < f_s:
+            self._places.append(ReadingPlace(f_s, marks))
         while len(self._places) > 1 and self._places[1].bucket <= f_s - how.buckets:
             self._places.popleft()
         at = self._places[0]

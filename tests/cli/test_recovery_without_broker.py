@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from borealis_py.app.recovering.forecast import HEARD_AGAIN
+from borealis_py.node.recovering.setting import STANDBY_BEAT_US
 from tests.cli.commands import Borealis, app_text
 
 RATES = ("--rate", "left=200", "--rate", "right=300")
@@ -37,7 +39,7 @@ def test_the_same_as_json(borealis: Borealis, app: str) -> None:
         assert list(node["ways"]) == WAYS
         assert [way for way, of in node["ways"].items() if of["refused"]] == ["amnesia"]
         standby, amnesia = node["ways"]["active-standby"], node["ways"]["amnesia"]
-        assert standby["stands_still_s"] == pytest.approx(0.4)
+        assert standby["stands_still_s"] == pytest.approx(HEARD_AGAIN * STANDBY_BEAT_US / 1e6)
         assert (amnesia["guarantee"], amnesia["kafka_bytes_per_s"]) == ("gap", 0)
         assert amnesia["lost_rows"] > 0
 

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from borealis_py.protocol.incarnation import Heartbeat
-from borealis_py.protocol.roles.fold import CLAIM_BEATS, STEP_BEATS, RoleFold
+from borealis_py.protocol.roles.fold import CALM_BEATS, CLAIM_BEATS, PATIENT_BEATS, STEP_BEATS, RoleFold
 from sunion.units import Bucket
 
 
@@ -65,6 +65,40 @@ def test_the_runner_says_how_far_it_has_spoken() -> None:
     assert found.runner.ack_s == 7
 
 
+def late(times: int) -> list[Heartbeat]:
+    """So often a standby takes over from a replica that lives, and is heard again."""
+    log: list[Heartbeat] = []
+    for n in range(times):
+        old, new = n % 2, 1 - n % 2
+        log += [beat(old, True), *[beat(new, False)] * PATIENT_BEATS, beat(new, True), beat(old, True)]
+    return log
+
+
+def test_standbys_are_more_patient_where_one_that_lived_was_taken_for_dead() -> None:
+    for times, patience in ((0, CLAIM_BEATS), (1, 2 * CLAIM_BEATS), (3, PATIENT_BEATS)):
+        runs = times % 2
+        log = [*late(times), beat(runs, True)]
+        me = 1 - runs
+        waits = [beat(me, False)] * patience
+        assert not fold(me, *log, *waits[1:]).due
+        assert fold(me, *log, *waits).due
+
+
+def test_a_claim_counts_as_before_however_patient_standbys_are() -> None:
+    log = [*late(3), beat(1, True), *[beat(0, False)] * CLAIM_BEATS, beat(0, True)]
+    assert fold(0, *log).runs
+
+
+def test_patience_is_forgotten_where_one_runs_for_long() -> None:
+    log = [*late(1), *[beat(1, True)] * CALM_BEATS]
+    assert fold(0, *log, *[beat(0, False)] * CLAIM_BEATS).due
+
+
+def test_a_replica_that_died_makes_nobody_more_patient() -> None:
+    log = [beat(0, True), *[beat(1, False)] * CLAIM_BEATS, beat(1, True), beat(0, False)]
+    assert fold(0, *log, *[beat(0, False)] * (CLAIM_BEATS - 1)).due
+
+
 @dataclass
 class Node:
     """A replica that follows the rules, in steps of one heartbeat."""
@@ -112,7 +146,7 @@ def test_whatever_happened_one_runs_soon(count: int, life: list[tuple[int, int, 
         elif node.alive:
             log.step(k % count, lag)
     live = [k for k, node in enumerate(log.nodes) if node.alive]
-    for _ in range(2 * (CLAIM_BEATS + STEP_BEATS * count) + 6):
+    for _ in range(2 * (PATIENT_BEATS + STEP_BEATS * count) + 6):
         for k in live:
             log.step(k, 0)
     running = [k for k in live if log.nodes[k].runs]

@@ -93,7 +93,6 @@ def up(
     from borealis_py.app.loader import load_spec
     from borealis_py.app.process_spec import ProcessSpec
     from borealis_py.app.replicas import ReplicaProcesses
-    from borealis_py.app.settings import kept_too_short_now
     from borealis_py.app.sources.ended import ended_sources
     from borealis_py.app.timing import differences
     from borealis_py.app.up_lock import alone
@@ -108,6 +107,7 @@ def up(
     with hidden("pandas"):  # the engine would load it, for 0.2 s, and has no use for it here
         from borealis_py.app import launch
         from borealis_py.app.check import check_places
+        from borealis_py.app.settings import kept_too_short_now
 
         reports = launch.check(spec, timing)
     check_clusters(spec, context.config)

@@ -14,6 +14,10 @@ from borealis_py.protocol.incarnation import Heartbeat
 CLAIM_BEATS = 3
 """Own heartbeats that are read back without one of a replica that runs, before the first standby runs: 0.3 s. Fewer
 would be less than one long turn."""
+PATIENT_BEATS = 8
+"""The most that this grows to where replicas were taken for dead that lived: on a busy machine heartbeats come late."""
+CALM_BEATS = 300
+"""After so many heartbeats of one runner it halves again: 30 s."""
 STEP_BEATS = 2
 """How many more the next standby waits for, so that one runs at a time."""
 
@@ -54,6 +58,10 @@ class RoleFold:
         self.runner: Runner | None = None
         self._since: Counter[int] = Counter()
         """Heartbeats of each standby since the last one of the runner."""
+        self._before: int | None = None
+        """Who ran before the runner, and was not heard since."""
+        self._patience = CLAIM_BEATS
+        self._calm = 0
 
     def read(self, beat: Heartbeat) -> None:
         """Take one valid heartbeat.
@@ -69,14 +77,25 @@ class RoleFold:
                 self.runner = None
             self._since[who] += 1
         elif runs or self.runner is None or self._since[who] >= CLAIM_BEATS:
-            self.runner = Runner(who, beat.ack_s)
-            self._since.clear()
+            self._ran(who, beat)
+        elif who == self._before:  # it was taken for dead, and was only late
+            self._before, self._calm = None, 0
+            self._patience = min(2 * self._patience, PATIENT_BEATS)
+
+    def _ran(self, who: int, beat: Heartbeat) -> None:
+        if self.runner is not None and self.runner.replica != who:
+            self._before = self.runner.replica
+        self.runner = Runner(who, beat.ack_s)
+        self._since.clear()
+        self._calm += 1
+        if self._calm >= CALM_BEATS:
+            self._calm, self._patience = 0, max(CLAIM_BEATS, self._patience // 2)
 
     @property
     def due(self) -> bool:
         """Whether this replica, which stands by, is to run now."""
         before = sum(heard > 0 and who < self.replica for who, heard in self._since.items())
-        return self._since[self.replica] >= CLAIM_BEATS + STEP_BEATS * before
+        return self._since[self.replica] >= self._patience + STEP_BEATS * before
 
     @property
     def runs(self) -> bool:

@@ -109,8 +109,7 @@ def _starts(world: SimulatedWorld, machine: ReplicaMachine) -> list[tuple[int, F
         return [(bucket, file) for bucket, file in machine.disk.files.items() if not file.torn]
     disks = world.wiring.disks[machine.node].values()
     found = [(bucket, file) for disk in disks for bucket, file in disk.files.items() if not file.torn]
-    furthest = sorted(found, key=lambda of: max(of[0], of[1].said))[-KEEP:]
-    return furthest if len(furthest) == KEEP else []
+    return sorted(found, key=lambda of: max(of[0], of[1].said))[-KEEP:]
 
 
 def _first_read(world: SimulatedWorld, machine: ReplicaMachine) -> int:
