@@ -34,7 +34,10 @@ SLACK_US = 3_000_000
 READY_S = 400.0
 
 
-def plan_of(host: str, threshold_ms: int, retain: str = "all") -> Plan:
+WAYS = ("active", "active-standby", "passive-standby", "upstream-backup")
+
+
+def plan_of(host: str, threshold_ms: int, retain: str = "all", recovery: tuple[str, ...] = ("active",)) -> Plan:
     """A chain of two nodes with two partitions and two replicas each, of two sources and a foreign topic; all but the
     shortest redos are jobs.
 
@@ -52,6 +55,7 @@ def plan_of(host: str, threshold_ms: int, retain: str = "all") -> Plan:
         apart=host == "process",
         ready_s=READY_S,
         retain=retain,
+        recovery=recovery,
     )
 
 
@@ -64,6 +68,11 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--threshold-ms", type=int, default=THRESHOLD_MS, help="delay threshold X")
     parser.add_argument(
         "--retain", default=None, help="how much of the replicas' streams is kept; default: all, with odd seeds: needed"
+    )
+    parser.add_argument(
+        "--recovery",
+        default=None,
+        help="ways of the cut node and the query, such as active,active; default: drawn",
     )
     parser.add_argument("--kinds", default="", help="only these, comma separated")
     parser.add_argument("--logs", type=Path, default=None, help="directory for logs; default: a new one below /tmp")
@@ -83,9 +92,10 @@ def main() -> int:
     kinds = [k.strip() for k in args.kinds.split(",") if k.strip()] or kinds_of(args.host)
     faults = draw(seed, args.faults, kinds, tuple(args.gap), apart=args.host == "process")
     retain = args.retain or ("needed" if seed % 2 else "all")  # what is deleted cannot be judged any more
-    out.print(
-        f"seed {seed}, {args.faults} faults, replicas on {args.host}, retain {retain}, logs in {logs}", highlight=False
-    )
+    drawn = random.Random(f"recovery {seed}").choices(WAYS, k=2)
+    recovery = tuple(args.recovery.split(",") if args.recovery else drawn)
+    said = f"replicas on {args.host}, retain {retain}, recovery {', '.join(recovery)}, logs in {logs}"
+    out.print(f"seed {seed}, {args.faults} faults, {said}", highlight=False)
     begin, done, meter = dt.datetime.now(dt.UTC), list[Done](), Meter()
     columns = TextColumn("{task.description:60.60}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn()
     try:
@@ -98,7 +108,7 @@ def main() -> int:
                 open_ = [str(d.fault) for d in so_far if d.end_us is None]
                 progress.update(task, completed=len(so_far) - len(open_), description=" + ".join(open_) or "well")
 
-            with leaving_nothing(logs), arena(plan_of(args.host, args.threshold_ms, retain), logs) as it:
+            with leaving_nothing(logs), arena(plan_of(args.host, args.threshold_ms, retain, recovery), logs) as it:
                 meter.start()
                 run(it, faults, told)
                 meter.stop()

@@ -254,7 +254,11 @@ def groups_of(plan: Plan) -> list[Group]:
     nodes = dict.fromkeys(m.node for m in plan.members)
     of = {node: tuple(str(m) for m in plan.members if m.node == node) for node in nodes}
     parts = {name: i for i, name in enumerate(plan.results)} if len(plan.results) > 1 else {}
-    replicas = [Group(f"no replica of {node}", members, parts.get(node)) for node, members in of.items()]
+    replicas = [  # where one runs, it may be any of them that is not well
+        Group(f"no replica of {node}", some, parts.get(node))
+        for node, members in of.items()
+        for some in ([(member,) for member in members] if plan.stands_by(node) else [members])
+    ]
     return [*replicas, Group("no broker", (BROKER,)), Group("no subscriber", (SUBSCRIBER,))]
 
 

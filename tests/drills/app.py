@@ -22,9 +22,10 @@ def drill_app(
     partitions: int | None = None,
     sources: Sequence[str] = SOURCES,
     retain: str = "all",
+    recovery: Sequence[str] = ("active",),
 ) -> App:
     """Sums of three sources, in one node or in two, each of these in partitions or not. An input `c.0` among `sources`
-    is a foreign topic. Of the replicas' streams, `retain` is kept.
+    is a foreign topic. Of the replicas' streams, `retain` is kept. `recovery`: way of each node, the query's last.
     """
     app = App(name, bucket=f"{BUCKET_US // 1000}ms", retain=retain)
     schema = {"origin": "string", "k": "int64", "v": "int64"}
@@ -38,9 +39,11 @@ def drill_app(
 
     cleaned = app.union(*map(source, sources)).filter(USABLE)
     if chain:
-        cleaned = cleaned.node(NODE, replicas, partitions, NODE_BY if partitions else None)
+        by_key = NODE_BY if partitions else None
+        cleaned = cleaned.node(NODE, replicas, partitions, by_key, recovery=recovery[0])
     sums = cleaned.window(f"{WINDOW_US // 1000}ms").group_by("origin", "k")
     aggregates = sums.agg(n="count(*)", total="sum(v)", latest="last(v)")
     by = QUERY_BY if partitions else None
-    app.query(QUERY, aggregates, delay_threshold=threshold, replicas=replicas, partitions=partitions, by=by)
+    shape = {"replicas": replicas, "partitions": partitions, "by": by}
+    app.query(QUERY, aggregates, delay_threshold=threshold, recovery=recovery[-1], **shape)
     return app

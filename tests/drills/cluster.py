@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import signal
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
@@ -86,7 +86,8 @@ class Cluster:
         self.foreign = Foreign(self)
         if plan.foreign:
             self.foreign.create()
-        app = drill_app(plan.name, plan.chain, threshold, plan.replicas, plan.partitions, plan.sources, plan.retain)
+        shape = (plan.replicas, plan.partitions, plan.sources, plan.retain, plan.recovery)
+        app = drill_app(plan.name, plan.chain, threshold, *shape)
         spec = app.describe()
         timing = Timing(**dict(plan.timing))
         reports = launch.check(spec, timing)
@@ -200,20 +201,21 @@ class Cluster:
         """Wait until something happens to it."""
         self.until(lambda: event in self.events(member, since_us), f"{member} says {event}", timeout_s)
 
-    def until_state(self, member: Member, state: str, since_us: int, timeout_s: float = WAIT_S) -> None:
-        """Wait until it is in a state."""
+    def until_state(self, member: Member, states: Collection[str], since_us: int, timeout_s: float = WAIT_S) -> None:
+        """Wait until it is in one of these states."""
 
         def there() -> bool:
             status = self.newest(member)
-            return status is not None and status.at_wall_us >= since_us and status.state == state
+            return status is not None and status.at_wall_us >= since_us and status.state in states
 
-        self.until(there, f"{member} is {state}", timeout_s)
+        self.until(there, f"{member} is {' or '.join(states)}", timeout_s)
 
     def until_well(self, *members: Member, timeout_s: float = WAIT_S) -> None:
-        """Wait until these (default: all) are STABLE, and all of today so far is published and was seen."""
+        """Wait until these (default: all) are STABLE or stand by, and all of today so far is published and was seen."""
         now = wall_us()
         for member in members or self.plan.members:
-            self.until_state(member, "STABLE", now, timeout_s)
+            settled = ("STABLE", "STANDBY") if self.plan.stands_by(member.node) else ("STABLE",)
+            self.until_state(member, settled, now, timeout_s)
         bucket = now // BUCKET_US
         self.until(lambda: self.watchers[-1].stable_until > bucket, f"{bucket} is seen as stable", timeout_s)
         self.until(lambda: self.watchers[-1].corrected_until > bucket, f"{bucket} is published", timeout_s)
@@ -341,7 +343,7 @@ class Cluster:
             topics.close()
         evidence.healed = healed
         evidence.threshold_us = self.plan.threshold_us if self.bounded else None
-        evidence.quiet_us = self.quiet_us
+        evidence.quiet_us, evidence.one_runs = self.quiet_us, self.plan.one_runs
         evidence.blackouts, evidence.acknowledged = self.blackouts, self.acknowledged()
         evidence.poison = {s: {n: w in KERNEL for n, w in self.poison.by_source(s).items()} for s in self.plan.sources}
         verdict = judge(evidence)

@@ -32,6 +32,7 @@ class Plan:
     writes and ingresses copy. `host`: as `borealis up --host` takes it. `apart`: each replica
     of a node is a process of its own, as containers may be; else one runs its index of all of them, as `up` has it.
     `ready_s`: until when all must have started. `retain`: how much of the replicas' streams is kept.
+    `recovery`: the way of each node, the query's last.
     """
 
     name: str
@@ -46,6 +47,7 @@ class Plan:
     apart: bool = True
     ready_s: float = 150.0
     retain: str = "all"
+    recovery: tuple[str, ...] = ("active",)
 
     @property
     def network(self) -> Network:
@@ -65,6 +67,15 @@ class Plan:
     def published(self) -> tuple[str, ...]:
         """Those that have publishers."""
         return tuple(source for source in self.sources if source != FOREIGN)
+
+    def stands_by(self, node: str) -> bool:
+        """Whether one replica of this node runs and the others stand by."""
+        return self.recovery[-1 if node.partition(".")[0] == QUERY else 0] != "active"
+
+    @property
+    def one_runs(self) -> frozenset[int]:
+        """The stages of which one replica runs."""
+        return frozenset(i for i, stage in enumerate(self.network.stages) if self.stands_by(stage.parts[0]))
 
     @property
     def partitions(self) -> int | None:

@@ -28,6 +28,7 @@ class IdleStandby:
         self.runs = False
         self._heart = HeartbeatTimer(identity, timing)
         self._said = self._progress = origin
+        self._ready = False
 
     def turn(self, now: MonotonicUs, beats: Sequence[tuple[Offset, Heartbeat]]) -> list[Effect]:
         """Take what was read of the control log; return the effects in order."""
@@ -39,6 +40,9 @@ class IdleStandby:
             return [ExitReplica(why, again=self.control.superseded is None)]
         if self.control.roles.runner is not None:
             self._said = max(self._said, Bucket(self.control.roles.runner.ack_s))
+        if self.control.echoed and not self._ready:
+            self._ready = True
+            effects.append(EmitEvent("READY", "stands by"))
         if not self.runs and self.control.roles.due:
             self.runs = True
             effects.append(EmitEvent("RUNS", "takes over: no heartbeat of a replica that runs"))
