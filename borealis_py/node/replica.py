@@ -14,6 +14,7 @@ from functools import partial
 import structlog
 
 from borealis_py.log.base import (
+    Appender,
     AtWork,
     Committed,
     Feed,
@@ -94,6 +95,7 @@ class Replica:
         why_inline: returns why redos do not run on Spark now; empty: they do.
         seen: called with each status, in the thread of `turn`.
         stood_by: what it was before it took over (R17); None: it has just started.
+        open_appender: gives what it appends with; None: `log_` opens it.
 
     Raises:
         RetentionLost: the log does not hold what the checkpoint, or a peer's, needs.
@@ -116,6 +118,7 @@ class Replica:
         why_inline: Callable[[], str] = lambda: "",
         seen: StatusListener = ignore_status,
         stood_by: StoodBy | None = None,
+        open_appender: Callable[[Wake], Appender] | None = None,
     ) -> None:
         self.spec = spec
         self.buckets = Buckets(spec.bucket_us)
@@ -128,7 +131,7 @@ class Replica:
             self._lookup: Lookup = log_.lookup()
             opened.callback(self._lookup.close)
             self._deferred = DeferredWake(wake)
-            self._appender = log_.appender(self._deferred)
+            self._appender = (open_appender or log_.appender)(self._deferred)
             opened.callback(self._appender.close)
             self._pulse = Pulse(self._appender, spec.timing)
             self._telling = DisagreementTelling(spec, self._appender)

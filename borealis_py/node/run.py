@@ -13,7 +13,7 @@ from itertools import count
 
 import structlog
 
-from borealis_py.log.base import Wake
+from borealis_py.log.base import Appender, Log, Wake
 from borealis_py.log.clock import Clock, SystemClock
 from borealis_py.log.kernel import Kernel
 from borealis_py.node.checkpoints import CheckpointStore
@@ -102,6 +102,26 @@ def _as_set(spec: ReplicaSpec, kernel: Kernel) -> ReplicaSpec:
     return replace(spec, recovery=plan, timing=paced(spec.timing, plan))
 
 
+class _SpareAppender:
+    """An appender that is opened long before it is used: a new one of Kafka's may write after half a second only."""
+
+    def __init__(self, log_: Log) -> None:
+        self._wake: Wake = lambda: None
+        self._appender: Appender | None = log_.appender(lambda: self._wake())
+
+    def take(self, wake: Wake) -> Appender:
+        """Give it away; `wake` is called from now on."""
+        found, self._appender = self._appender, None
+        assert found is not None
+        self._wake = wake
+        return found
+
+    def close(self) -> None:
+        """Close it, unless it was given away."""
+        if self._appender is not None:
+            self._appender.close()
+
+
 class _Incarnation:
     """One life of a replica, which may begin as an idle standby."""
 
@@ -112,9 +132,12 @@ class _Incarnation:
     def live(self, kernel: Kernel, make_redos: MakeRedos) -> None:
         """Live until it ends or `stop` is set. Raises what `run_replica` does, and SteppedBack."""
         with ExitStack() as standing:
-            stood_by = self._stand_by(standing) if self._spec.recovery.idles else None
+            stood_by, spare = None, None
+            if self._spec.recovery.idles:
+                spare = standing.enter_context(closing(_SpareAppender(self._spec.log)))
+                stood_by = self._stand_by(standing)
             if not self._stop.is_set():
-                self._run(kernel, make_redos, stood_by, standing.close)
+                self._run(kernel, make_redos, stood_by, spare, standing.close)
 
     def _stand_by(self, standing: ExitStack) -> StoodBy:
         """Stand by until it takes over. Its heartbeats go on until `standing` is closed."""
@@ -137,7 +160,12 @@ class _Incarnation:
         self._woken.wait(max(0.0, (of.next_wakeup() - self._clock.now_us()) / 1e6))
 
     def _run(
-        self, kernel: Kernel, make_redos: MakeRedos, stood_by: StoodBy | None, started: Callable[[], None]
+        self,
+        kernel: Kernel,
+        make_redos: MakeRedos,
+        stood_by: StoodBy | None,
+        spare: _SpareAppender | None,
+        started: Callable[[], None],
     ) -> None:
         spec = self._spec
         with ExitStack() as opened:
@@ -162,6 +190,7 @@ class _Incarnation:
                 why_inline=redos.why_inline,
                 seen=self._seen,
                 stood_by=stood_by,
+                open_appender=None if spare is None else spare.take,
             )
             started()
             _set_aside()
