@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from borealis_py.protocol.incarnation import Heartbeat
-from borealis_py.protocol.roles.fold import CALM_BEATS, CLAIM_BEATS, PATIENT_BEATS, STEP_BEATS, RoleFold
+from borealis_py.protocol.roles.fold import CALM_BEATS, CLAIM_BEATS, PATIENT_BEATS, PERSIST_BEATS, STEP_BEATS, RoleFold
 from sunion.units import Bucket
 
 
@@ -63,6 +63,15 @@ def test_the_runner_says_how_far_it_has_spoken() -> None:
     found = fold(1, beat(0, True, 4), beat(0, True, 7))
     assert found.runner is not None
     assert found.runner.ack_s == 7
+
+
+def test_of_two_that_have_not_read_of_each_other_s_claim_the_lower_index_stays() -> None:
+    """The log had deleted those heartbeats before one of them read it."""
+    both = [beat(0, True), beat(1, True)] * (PERSIST_BEATS + 1)
+    for first in ([beat(0, True)], [beat(1, True)]):
+        assert fold(0, *first, *both).runs
+        assert not fold(1, *first, *both).runs
+    assert fold(1, beat(1, True), *both[: 2 * PERSIST_BEATS]).runs, "it has had no time to step back"
 
 
 def late(times: int) -> list[Heartbeat]:

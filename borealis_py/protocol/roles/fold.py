@@ -18,6 +18,9 @@ PATIENT_BEATS = 8
 """The most that this grows to where replicas were taken for dead that lived: on a busy machine heartbeats come late."""
 CALM_BEATS = 300
 """After so many heartbeats of one runner it halves again: 30 s."""
+PERSIST_BEATS = 10
+"""So many heartbeats a claim that came too late may last: its replica does not know, since the log has deleted what it
+did not read."""
 STEP_BEATS = 2
 """How many more the next standby waits for, so that one runs at a time."""
 
@@ -58,6 +61,8 @@ class RoleFold:
         self.runner: Runner | None = None
         self._since: Counter[int] = Counter()
         """Heartbeats of each standby since the last one of the runner."""
+        self._late: Counter[int] = Counter()
+        """Heartbeats of replicas that run and are not the runner, since they did."""
         self._before: int | None = None
         """Who ran before the runner, and was not heard since."""
         self._patience = CLAIM_BEATS
@@ -68,7 +73,7 @@ class RoleFold:
 
         A replica that says that it runs is the runner if it was, if nobody is, or if it first stood by for
         `CLAIM_BEATS` without hearing from the runner. Else its claim came too late, and it steps back when it reads
-        this.
+        this. If it goes on, one of the two has not read all: of these the lower index is the runner.
         """
         who = beat.replica
         runs = self.runner is not None and self.runner.replica == who
@@ -76,17 +81,24 @@ class RoleFold:
             if runs:
                 self.runner = None
             self._since[who] += 1
-        elif runs or self.runner is None or self._since[who] >= CLAIM_BEATS:
+            self._late[who] = 0
+        elif runs or self.runner is None or self._since[who] >= CLAIM_BEATS or self._persists(who):
             self._ran(who, beat)
-        elif who == self._before:  # it was taken for dead, and was only late
-            self._before, self._calm = None, 0
-            self._patience = min(2 * self._patience, PATIENT_BEATS)
+        else:
+            self._late[who] += 1
+            if who == self._before:  # it was taken for dead, and was only late
+                self._before, self._calm = None, 0
+                self._patience = min(2 * self._patience, PATIENT_BEATS)
+
+    def _persists(self, who: int) -> bool:
+        return self.runner is not None and who < self.runner.replica and self._late[who] >= PERSIST_BEATS
 
     def _ran(self, who: int, beat: Heartbeat) -> None:
         if self.runner is not None and self.runner.replica != who:
             self._before = self.runner.replica
         self.runner = Runner(who, beat.ack_s)
         self._since.clear()
+        self._late[who] = 0
         self._calm += 1
         if self._calm >= CALM_BEATS:
             self._calm, self._patience = 0, max(CLAIM_BEATS, self._patience // 2)
