@@ -187,17 +187,17 @@ def bounded(world: SimulatedWorld, since_us: int) -> None:
             for feed in topics.own_feeds(wiring.app, plan.name, k, plan.exchange):
                 would_do(feed, OWN_TAIL)
     for source in world.sources:
-        would_do(source.feed, SOURCE_TAIL, _first_needed(world, source, bucket))
+        would_do(source.feed, SOURCE_TAIL, _first_needed(world, source, bucket, since_us))
 
 
-def _first_needed(world: SimulatedWorld, source: SourceMachine, bucket: int) -> int | None:
-    """The offset of the first record that the next audit reads, or that has a row of this bucket or a later one; None:
-    there is none.
+def _first_needed(world: SimulatedWorld, source: SourceMachine, bucket: int, since_us: int) -> int | None:
+    """The offset of the first record that the next audit reads, as the log had been told by `since_us`, or that has a
+    row of this bucket or a later one; None: there is none.
 
     A row may lie before its time, up to a minute, and is kept until that has come.
     """
     if world.auditor is not None:
-        return world.auditor.said.get(source.name, 0)
+        return world.auditor.said_by(since_us).get(source.name, 0)
     s = world.scenario
     log, how = world.log.committed(source.feed), (world.origin, s.timing.ahead_max_us, world.wiring.app_uid)
     truth = read_source(source.name, log, s.width_us, *how)

@@ -42,6 +42,7 @@ class Auditor:
 
     def __post_init__(self) -> None:
         wiring = self.wiring
+        self._sayings: list[tuple[int, Mapping[str, int]]] = []
         self._rng = random.Random(f"audits {wiring.scenario.seed} {wiring.life}")
         self._client = wiring.log.client(f"{wiring.prefix}audit")
         self._work = wiring.work(QUERY, self._client)
@@ -95,3 +96,8 @@ class Auditor:
             return
         wiring.log.broker.append(record_of(wiring.app, wiring.app_uid, QUERY, {QUERY: (self._sources, reached)}))
         self.said = self._reads(reached)
+        self._sayings.append((wiring.scheduler.now_us, self.said))
+
+    def said_by(self, at_us: int) -> Mapping[str, int]:
+        """What the next audit reads, by what the log had been told at that time."""
+        return next((said for at, said in reversed(self._sayings) if at <= at_us), {})
