@@ -90,8 +90,8 @@ def test_of_an_origin_asked_for_again_it_is_said_which_one_holds(
 def test_a_file_with_a_threshold_above_what_was_set_to_be_kept_is_told(borealis: Borealis, here: Path) -> None:
     (here / "app.py").write_text(app_text("kept"))
     assert borealis("up", "app.py", "--describe-only").code == 0
-    assert borealis("retain", "sums", "5s").code == 0
-    assert "is shorter than its delay threshold, 6s" in borealis("threshold", "sums", "6s").err
+    assert borealis("retain", "sums", "5s", "--app", "kept").code == 0
+    assert "is shorter than its delay threshold, 6s" in borealis("threshold", "sums", "6s", "--app", "kept").err
     assert "retain" not in borealis("up", "app.py", "--describe-only").err
     (here / "app.py").write_text(app_text("kept", threshold="10s"))
     said = borealis("up", "app.py", "--describe-only")
