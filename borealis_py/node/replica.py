@@ -31,7 +31,7 @@ from borealis_py.log.clock import Clock
 from borealis_py.log.corrected import Progress, transaction
 from borealis_py.log.description import Life
 from borealis_py.log.kernel import Kernel, codecs_of
-from borealis_py.log.messages import Incarnation, beat_key, encode
+from borealis_py.log.messages import beat_key, encode
 from borealis_py.log.stream import unpacker
 from borealis_py.node.acknowledging import Acknowledging
 from borealis_py.node.checkpoints import CheckpointStore
@@ -44,7 +44,7 @@ from borealis_py.node.peers import Unpublished
 from borealis_py.node.pulse import Pulse
 from borealis_py.node.recovering.setting import obey
 from borealis_py.node.recovering.standby import StoodBy
-from borealis_py.node.recovering.starting import Starting, rebuild_buckets, role_of
+from borealis_py.node.recovering.starting import Starting, new_identity, rebuild_buckets, role_of
 from borealis_py.node.reporter import Reporter, StatusListener, ignore_status
 from borealis_py.node.resuming import Resuming
 from borealis_py.node.spec import ReplicaSpec
@@ -164,14 +164,10 @@ class Replica:
 
     def _identify(self, uid: str, stood_by: StoodBy | None) -> Identity:
         """Take the highest incarnation + 1 (R11), or go on as the standby that it was."""
-        spec = self.spec
         if stood_by is not None:
             self._input_reader.follow_control(stood_by.control_at)
             return stood_by.identity
-        inc = self._input_reader.read_control() + 1
-        value = encode(Incarnation(spec.app_uid, inc, uid))
-        self._appender.append(NewRecord(spec.settings_feed, value, f"incarnation/{spec.node}/{spec.replica}".encode()))
-        return Identity(spec.replica, inc, uid, spec.app_uid)
+        return new_identity(self.spec, self._input_reader, self._appender, uid)
 
     def _begin(self, uid: str, stood_by: StoodBy | None) -> Manager:
         spec = self.spec

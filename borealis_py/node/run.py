@@ -27,7 +27,6 @@ from borealis_py.node.reporter import StatusListener, ignore_status
 from borealis_py.node.spec import ReplicaSpec
 from borealis_py.node.trim_loop import trimming
 from borealis_py.protocol.states import ReplicaState
-from borealis_py.query.recovery import RecoveryWay
 from reconcile.redo_client import RedoRouter, RedoRunner
 from sunion.errors import RetentionLost
 
@@ -76,7 +75,7 @@ def run_replica(
     """
     with closing(make_kernel()) as kernel:
         for n in count():
-            now = _as_set(spec, kernel)
+            now = _as_set(spec)
             incarnation = _Incarnation(now, clock or SystemClock(), stop, f"{uid}.{n}" if n else uid, seen)
             try:
                 incarnation.live(kernel, make_redos)
@@ -86,19 +85,10 @@ def run_replica(
                 return
 
 
-def _as_set(spec: ReplicaSpec, kernel: Kernel) -> ReplicaSpec:
+def _as_set(spec: ReplicaSpec) -> ReplicaSpec:
     """The same with the way of recovery that is in force. Raises LogError."""
     with closing(spec.log.lookup()) as lookup:
         plan = in_force(spec, lookup)
-    if plan.way is RecoveryWay.UPSTREAM_BACKUP and kernel.unbounded:  # no command of ours sets that
-        log.error(
-            "a setting that cannot be obeyed is ignored: the node's state cannot be rebuilt",
-            node=spec.node,
-            way=plan.way.value,
-            because=", ".join(kernel.unbounded),
-            instead=spec.recovery.way.value,
-        )
-        plan = spec.recovery
     return replace(spec, recovery=plan, timing=paced(spec.timing, plan))
 
 

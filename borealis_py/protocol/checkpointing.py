@@ -13,6 +13,7 @@ from sunion.union import Mark, SUnion
 from sunion.units import NOWHERE, Bucket, MonotonicUs
 
 PLACES = 8
+"""How many places are noted in what a start runs again: so much more of it than it must it may read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +68,7 @@ class Checkpointing:
         self._soon = False
         self._rebuilding = rebuilding
         self._places: deque[ReadingPlace] = deque()
-        """One for each checkpoint that was taken, the oldest first, as far as they may be needed."""
+        """Where reading could begin, the oldest first, as far as they may be needed."""
         if rebuilding is not None and rebuilding.begun is not None:
             self._places.append(rebuilding.begun)
 

@@ -45,12 +45,11 @@ class Losing:
 @pytest.fixture(autouse=True)
 def as_the_file_says(monkeypatch: pytest.MonkeyPatch) -> None:
     """No setting has changed how the node recovers; `test_recovery_setting.py` reads such settings."""
-    monkeypatch.setattr(run, "_as_set", lambda spec, kernel: spec)
+    monkeypatch.setattr(run, "_as_set", lambda spec: spec)
 
 
-def start(replica: Any, directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    nothing: Any = SimpleNamespace(close=lambda: None, why_inline=lambda: "")
-    spec: Any = SimpleNamespace(
+def spec_at(directory: Path) -> Any:
+    return SimpleNamespace(
         recovery=ACTIVE,
         checkpoints=LocalLocation(directory),
         query_hash="",
@@ -59,6 +58,11 @@ def start(replica: Any, directory: Path, monkeypatch: pytest.MonkeyPatch) -> Non
         timing=Timing(),
         trimming=None,
     )
+
+
+def start(replica: Any, directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    nothing: Any = SimpleNamespace(close=lambda: None, why_inline=lambda: "")
+    spec: Any = spec_at(directory)
     monkeypatch.setattr(run, "Replica", lambda **of: replica)
     run_replica(spec, lambda: nothing, lambda kernel, wake, peer: nothing, threading.Event(), "uid")
 
@@ -140,15 +144,7 @@ def test_it_sleeps_until_the_next_turn_is_due(tmp_path: Path, monkeypatch: pytes
     monkeypatch.setattr(run, "Replica", lambda **of: Once())
     monkeypatch.setattr(run, "repeating", lambda *args: nullcontext())
     monkeypatch.setattr(run, "threading", SimpleNamespace(Event=Woken))
-    spec: Any = SimpleNamespace(
-        recovery=ACTIVE,
-        checkpoints=LocalLocation(tmp_path),
-        query_hash="",
-        log=None,
-        bucket_us=100_000,
-        timing=Timing(),
-        trimming=None,
-    )
+    spec: Any = spec_at(tmp_path)
     clock: Any = SimpleNamespace(now_us=lambda: 5_000_000)
     with pytest.raises(LostWhileRunning):
         run_replica(spec, lambda: nothing, lambda *args: nothing, threading.Event(), "uid", clock)
@@ -175,15 +171,7 @@ def test_a_start_that_fails_leaves_nothing_open(tmp_path: Path) -> None:
 
 
 def test_redos_that_cannot_be_had_leave_nothing_open(tmp_path: Path) -> None:
-    spec: Any = SimpleNamespace(
-        recovery=ACTIVE,
-        checkpoints=LocalLocation(tmp_path),
-        query_hash="",
-        log=None,
-        bucket_us=100_000,
-        timing=Timing(),
-        trimming=None,
-    )
+    spec: Any = spec_at(tmp_path)
     closed: list[str] = []
     kernel: Any = SimpleNamespace(close=lambda: closed.append("kernel"))
     threads = threading.active_count()

@@ -8,13 +8,14 @@ from dataclasses import dataclass, replace
 from borealis_py.log.base import Log, LogError, NewRecord, Wake
 from borealis_py.log.clock import Clock
 from borealis_py.log.description import Life
-from borealis_py.log.messages import Incarnation, beat_key, encode
+from borealis_py.log.messages import beat_key, encode
 from borealis_py.node.acknowledging import Acknowledging
 from borealis_py.node.dynamic_settings import DynamicSettings
 from borealis_py.node.endings import NumberShared, Superseded
 from borealis_py.node.input_reader import InputReader
 from borealis_py.node.pulse import Pulse
 from borealis_py.node.recovering.setting import obey
+from borealis_py.node.recovering.starting import new_identity
 from borealis_py.node.reporter import Reporter, StatusListener, ignore_status
 from borealis_py.node.spec import ReplicaSpec
 from borealis_py.protocol.control import ControlFold
@@ -70,11 +71,7 @@ class Standby:
             opened.callback(self._reader.close)
             self._reporter = Reporter(spec, self._appender, clock, self.settings, lambda: "", seen)
             self._reader.read_settings()
-            inc = self._reader.read_control() + 1
-            value = encode(Incarnation(spec.app_uid, inc, uid))
-            key = f"incarnation/{spec.node}/{spec.replica}".encode()
-            self._appender.append(NewRecord(spec.settings_feed, value, key))
-            identity = Identity(spec.replica, inc, uid, spec.app_uid)
+            identity = new_identity(spec, self._reader, self._appender, uid)
             self.state = IdleStandby(identity, spec.timing, Bucket(spec.origin))
             trimming = spec.trimming
             self._acknowledging = None if trimming is None else Acknowledging(spec, identity, trimming.every_us)

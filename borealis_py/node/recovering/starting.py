@@ -6,13 +6,15 @@ from collections.abc import Callable, Iterator
 
 import structlog
 
-from borealis_py.log.base import Lookup
+from borealis_py.log.base import Appender, Lookup, NewRecord
 from borealis_py.log.kernel import Kernel
+from borealis_py.log.messages import Incarnation, encode
 from borealis_py.node.checkpoints import CheckpointStore, LoadedCheckpoint
+from borealis_py.node.input_reader import InputReader
 from borealis_py.node.peers import Peers
 from borealis_py.node.spec import ReplicaSpec
 from borealis_py.node.trimmer import needed_by_others
-from borealis_py.protocol.incarnation import StartPoint
+from borealis_py.protocol.incarnation import Identity, StartPoint
 from borealis_py.protocol.roles.fold import Role
 from borealis_py.query.recovery import RecoveryWay
 from sunion.bucket import Buckets
@@ -34,8 +36,18 @@ def role_of(spec: ReplicaSpec, stood_by: object | None) -> Role:
 
 
 def rebuild_buckets(spec: ReplicaSpec, kernel: Kernel) -> int | None:
-    """From how many buckets before its frontier a start rebuilds the state; None: checkpoints hold it."""
-    return kernel.lookback_buckets if spec.recovery.way is RecoveryWay.UPSTREAM_BACKUP else None
+    """From how many buckets before its frontier a start rebuilds the state; None: checkpoints hold it. They also do if
+    no start could: commands refuse upstream backup of such a node, and a setting may have been written by hand."""
+    backup = spec.recovery.way is RecoveryWay.UPSTREAM_BACKUP
+    return kernel.lookback_buckets if backup and not kernel.unbounded else None
+
+
+def new_identity(spec: ReplicaSpec, reader: InputReader, appender: Appender, uid: str) -> Identity:
+    """Take the highest incarnation + 1, and say so in the settings (R11). Raises LogError."""
+    inc = reader.read_control() + 1
+    value = encode(Incarnation(spec.app_uid, inc, uid))
+    appender.append(NewRecord(spec.settings_feed, value, f"incarnation/{spec.node}/{spec.replica}".encode()))
+    return Identity(spec.replica, inc, uid, spec.app_uid)
 
 
 class Starting:

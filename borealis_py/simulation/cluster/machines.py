@@ -89,16 +89,8 @@ class ReplicaMachine(Machine):
         return self._run(name)
 
     def _stand_by(self, name: str) -> Process | None:
-        try:
-            process = self._wiring.standby(self.node, self.index, name, self.skew_us, self.ended, self._take_over)
-        except OtherLife as exc:
-            _known_to_be_over(self._wiring, True, f"{name}: {exc}")
-            self.give_up(str(exc))
-            return None
-        except LogError:
-            return None
-        process.wake()
-        return process
+        how = self.node, self.index, name, self.skew_us, self.ended, self._take_over
+        return self._started(name, lambda: self._wiring.standby(*how))
 
     def _take_over(self, standby: StandbyProcess) -> None:
         """The same process goes on as a replica."""
@@ -109,8 +101,8 @@ class ReplicaMachine(Machine):
         self.replace(standby, process)
 
     def _run(self, name: str, stood_by: StoodBy | None = None) -> Process | None:
-        try:
-            process = self._wiring.replica(
+        def make() -> Process:
+            return self._wiring.replica(
                 self.node,
                 self.index,
                 name,
@@ -120,6 +112,13 @@ class ReplicaMachine(Machine):
                 lambda: self._writing(self),
                 stood_by,
             )
+
+        return self._started(name, make)
+
+    def _started(self, name: str, make: Callable[[], Process]) -> Process | None:
+        """Start a process. None: it could not, now or for good."""
+        try:
+            process = make()
         except OtherLife as exc:
             _known_to_be_over(self._wiring, True, f"{name}: {exc}")
             self.give_up(str(exc))
