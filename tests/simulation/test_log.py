@@ -224,6 +224,21 @@ def test_what_a_dead_client_had_sent_may_arrive_late() -> None:
     assert landed == [str(i) for i in range(len(landed))]
 
 
+def test_nothing_arrives_late_behind_a_record_that_was_refused() -> None:
+    for seed in range(10):
+        scheduler, log = make(seed, delays=Latencies(append=between(1_000, 100_000)))
+        appender = log.client("w").appender(asleep)
+        log.refuse("w", "a", Refusal("REQUEST_TIMED_OUT", landed=False))
+        appender.append(NewRecord(A, b"0"))
+        after(scheduler, 0.2)
+        for i in range(1, 5):
+            appender.append(NewRecord(A, b"%d" % i))
+        log.late("w", 2_000_000)
+        log.kill("w")
+        after(scheduler, 3)
+        assert committed(log, A) == []
+
+
 def test_of_a_killed_clients_appends_a_prefix_lands_which_one_depends_on_the_seed() -> None:
     lengths = set()
     for seed in range(30):

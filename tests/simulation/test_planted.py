@@ -16,8 +16,10 @@ from borealis_py.simulation.runner.scenario import Scenario
 from tests.simulation.planted import BUGS, Bug
 
 pytestmark = pytest.mark.sim
-ANY = {"safety": ("input",), "liveness": (), "quality": ()}
-"""What is found first of a bug of this effect, whatever its rule: items told nowhere, or twice, as dead letters."""
+ANY = {"safety": ("diverged", "input"), "liveness": (), "quality": ()}
+"""What may be found first of a bug of this effect, whatever its rule: replicas that compare what they emitted (R15),
+and stop; items told nowhere, or twice, as dead letters.
+"""
 
 
 @pytest.mark.parametrize("bug", BUGS, ids=lambda bug: f"{bug.effect}: {bug.rule}")

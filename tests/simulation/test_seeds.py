@@ -146,6 +146,8 @@ def test_scenarios_are_drawn_widely() -> None:
         pytest.param(1393, id="rebuilt"),
         # the log had deleted the heartbeats by which one of two that ran would have known of the other's claim
         pytest.param(99710997, id="two that run"),
+        # the control log was deleted and recreated just when a standby took over
+        pytest.param(99732980, id="control made again"),
     ],
 )
 def test_worlds_with_standbys(seed: int) -> None:

@@ -74,6 +74,8 @@ class Builder:
         """Which replicas have met a log without what they needed, and what they said of it."""
         self.redos: list[SimRedos] = []
         self.heard: list[Recording] = []
+        self._standing: dict[str, Recorder] = {}
+        """What standbys have read, by the name of their process."""
         """For every process that was a replica, what it has read and written."""
         self.overloads: list[tuple[int, int]] = []
         """(when, how long) of the turns that ran a bucket of more rows than the rate explains."""
@@ -241,6 +243,8 @@ class Builder:
         )
         aside = {} if host is None else {topics.acks(self.app): host.append}
         spec = replace(spec, log=RecordingLog(client, ear, aside))
+        if stood_by is not None:
+            ear.heard.opened[spec.control_feed] = self._standing[name].read(spec.control_feed, stood_by.control_at)
         engine = self.engines[node][index]
         kernel = self._kernel(node, lambda: engine.fails(rng))
         work = self.work(node, self.log.client(f"{self.prefix}spark.{node}.{index}"))
@@ -282,8 +286,9 @@ class Builder:
         """Raises LogError."""
         s, rng, spec = self.scenario, random.Random(f"{self.scenario.seed} {name}"), self.spec(node, index)
         clock = LocalClock(self.scheduler, rng.randrange(10_000_000_000), skew_us)
-        client = self.log.client(name)
-        return StandbyProcess(self.scheduler, name, replace(spec, log=client), clock, ended, took_over, rng, s.turn_us)
+        ear = self._standing[name] = Recorder(self.scheduler, node, index, name, (spec.control_feed,))
+        spec = replace(spec, log=RecordingLog(self.log.client(name), ear, {}))
+        return StandbyProcess(self.scheduler, name, spec, clock, ended, took_over, rng, s.turn_us)
 
     def client(
         self, name: str, start: int, changed: Callable[[Sequence[Change]], None], lost: Callable[[str], None]

@@ -61,9 +61,14 @@ class MemoryAppender:
         self._open = False
 
     def die(self, later_us: int = 0) -> None:
-        """The process is gone: of each feed, a prefix of what is in flight still arrives, up to `later_us` late."""
+        """The process is gone: of each feed, a prefix of what is in flight still arrives, up to `later_us` late.
+
+        Nothing behind a record that was refused: an idempotent producer numbers them, and the broker misses that one.
+        """
         log = self._client.log
         for lane in self._lanes.values():
+            if lane.broken is not None:
+                lane.queue.clear()
             for _ in range(len(lane.queue) - log.rng.randint(0, len(lane.queue))):
                 lane.queue.pop()
             if later_us and lane.queue:

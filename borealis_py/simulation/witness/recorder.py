@@ -134,6 +134,11 @@ class Recorder:
     def end(self) -> None:
         self.turn.ended = True
 
+    def read(self, feed: Feed, offset: int) -> Before:
+        """What it has read of a feed, up to `offset`. A topic that was deleted and recreated holds something else."""
+        found = [record for turn in self.heard.turns for record in turn.read if record.feed == feed]
+        return Before(offset, (*self.heard.opened[feed].records, *found))
+
 
 Aside = Callable[[NewRecord], None]
 """Takes the records of a topic that go to the log on a way of their own."""
