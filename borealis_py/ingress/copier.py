@@ -212,6 +212,7 @@ class Copier:
         lag, width = self._plan.spec.lateness_us, self._buckets.width_us
         bucket_end_us = ((now_us - lag) // width + 1) * width + lag
         self._due_us = min(bucket_end_us, now_us + SILENT_US // 2)  # wide buckets are no silence
+        self._topic.ends_due(self._due_us)
 
     # Copying ----------------------------------------------------------------------------------------------------------
 

@@ -1,11 +1,12 @@
 """Asks about a topic that other programs write: how many partitions it has, and where they begin and end.
 
-Both ends are asked for at once, by two clients: one sees committed records only, the other whatever is in the log.
+Two clients ask for ends: one sees whatever is in the log, the other committed records only. Each question costs time of
+all threads here, so the second is asked less often: nothing is promised by what it tells.
 """
 
 from __future__ import annotations
 
-import threading
+import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 
@@ -18,22 +19,9 @@ from borealis_py.log.foreign import Told
 
 ANSWER_S = 2.0
 """How long the broker may take to describe a topic."""
+COMMITTED_S = 0.5
+"""How old the committed ends may be that are told beside the others."""
 NOBODY, ABSENT = -1, 0
-
-
-class _Last:
-    """Calls `wake` when it has been called `count` times, by any threads."""
-
-    def __init__(self, count: int, wake: Wake) -> None:
-        self._left, self._wake = count, wake
-        self._lock = threading.Lock()
-
-    def __call__(self) -> None:
-        with self._lock:
-            self._left -= 1
-            last = self._left == 0
-        if last:
-            self._wake()
 
 
 class KafkaPartitions:
@@ -47,17 +35,18 @@ class KafkaPartitions:
 
 
 class KafkaTold:
-    """Implements `log.foreign.ToldQuery`."""
+    """Implements `log.foreign.ToldQuery`. `committed`: asked for with `written`, or not long before."""
 
-    def __init__(self, partitions: Sequence[int], committed: KafkaEnds, written: KafkaEnds, topic: str) -> None:
-        self._partitions, self._committed, self._written, self._topic = partitions, committed, written, topic
+    def __init__(self, committed: KafkaEnds, written: KafkaEnds) -> None:
+        self._committed, self._written = committed, written
 
     def poll(self) -> Mapping[int, Told] | None:
         committed, written = self._committed.poll(), self._written.poll()
         if committed is None or written is None:
             return None
-        feeds = {p: Feed(self._topic, p) for p in self._partitions}
-        return {p: Told(committed.get(feed), written.get(feed)) for p, feed in feeds.items()}
+        return {
+            feed.partition: Told(None if end is None else committed.get(feed), end) for feed, end in written.items()
+        }
 
 
 class KafkaStarts:
@@ -83,6 +72,11 @@ class KafkaTopicWatch:
         self._config = consumer_config(bootstrap, properties, LOOK_UP_WAIT_MS)
         self._committed = EndsAsker(lambda: Consumer(self._config))
         self._written = EndsAsker(lambda: Consumer({**self._config, "isolation.level": "read_uncommitted"}))
+        self._known = KafkaEnds(())
+        """The newest answer to what is committed."""
+        self._asked: KafkaEnds | None = None
+        """The question for what is committed that has not been answered."""
+        self._asked_s = 0.0
         self._describer: Consumer | None = None
         self._thread = ThreadPoolExecutor(1, "kafka-topic")
 
@@ -92,10 +86,17 @@ class KafkaTopicWatch:
         return KafkaPartitions(answer)
 
     def ask_ends(self, partitions: Sequence[int]) -> KafkaTold:
-        feeds = [Feed(self._topic, p) for p in partitions]
-        both = _Last(2, self._wake)
-        committed, written = (of.ask(feeds, LATEST, both) for of in (self._committed, self._written))
-        return KafkaTold(partitions, committed, written, self._topic)
+        feeds = tuple(Feed(self._topic, p) for p in partitions)
+        return KafkaTold(self._ask_committed(feeds), self._written.ask(feeds, LATEST, self._wake))
+
+    def _ask_committed(self, feeds: tuple[Feed, ...]) -> KafkaEnds:
+        """The newest answer that names these feeds, or the question."""
+        if self._asked is not None and self._asked.poll() is not None:
+            self._known, self._asked = self._asked, None
+        known, asked = self._known.feeds == feeds, self._asked is not None and self._asked.feeds == feeds
+        if not asked and (not known or time.monotonic() - self._asked_s >= COMMITTED_S):
+            self._asked, self._asked_s = self._committed.ask(feeds, LATEST, self._wake), time.monotonic()
+        return self._known if known or self._asked is None else self._asked
 
     def ask_starts(self, partitions: Sequence[int]) -> KafkaStarts:
         return KafkaStarts(self._committed.ask([Feed(self._topic, p) for p in partitions], EARLIEST))

@@ -12,8 +12,8 @@ from borealis_py.log.base import Reader, Wake
 
 
 class Told(NamedTuple):
-    """Ends of one partition, as the broker told them; None: it did not. `committed`: what a reader can see ends there.
-    `written`: what is in the log ends there, open transactions included."""
+    """Ends of one partition, as the broker told them; None: it did not. `written`: what is in the log ends there, open
+    transactions included. `committed`: what a reader can see ends there, or ended not long before."""
 
     committed: int | None
     written: int | None
@@ -46,7 +46,7 @@ class TopicWatch(Protocol):
     def ask_partitions(self) -> PartitionsQuery: ...
 
     def ask_ends(self, partitions: Sequence[int]) -> ToldQuery:
-        """Both ends of all these partitions at once: they count everything written before this call."""
+        """Both ends of all these partitions. `written` counts everything that was written before this call."""
 
     def ask_starts(self, partitions: Sequence[int]) -> StartsQuery: ...
 

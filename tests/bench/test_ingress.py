@@ -12,7 +12,8 @@ from borealis_py.bench.experiments import first_test
 from borealis_py.bench.experiments.ingress import SIZES
 from borealis_py.bench.ingress import apps, catching, tables
 from borealis_py.bench.ingress.copying import _records
-from borealis_py.bench.ingress.figures import Catching, CopyFigures, KilledFigures, SideBySide, lead_us
+from borealis_py.bench.ingress.figures import Catching, CopyFigures, KilledFigures, SideBySide
+from borealis_py.bench.ingress.in_step import CopiedLog, lead_us, longest_lead_us
 from borealis_py.bench.ingress.killing import gap_us, tentative_of
 from borealis_py.bench.ingress.source_follower import SourceFollower
 from borealis_py.bench.ingress.writing import write
@@ -95,6 +96,25 @@ def test_a_topic_that_is_copied_to_its_end_holds_up_nobody() -> None:
     assert lead_us([5], [6], [False]) == 0
 
 
+def test_a_lead_is_one_of_where_the_logs_ended_at_a_moment() -> None:
+    """However a reader of both came by their records. A topic has ten rows, of stimes 0 to 90."""
+    logs = [CopiedLog(), CopiedLog()]
+    for offset, (rows, stime) in enumerate([(3, 20), (3, 50), (4, 90)]):
+        logs[0].add(10 * offset, rows, stime)
+    logs[1].add(0, 2, 10)
+    logs[1].add(7, 8, 90)
+    wanted = [10, 10]
+
+    def lead(*moments: list[int]) -> int:
+        return longest_lead_us(logs, moments, wanted, lambda _, n: 10 * n)
+
+    assert lead() == 0
+    assert lead([0, 0], [1, 0]) == 0, "one has not begun"
+    assert lead([1, 1]) == 0, "the next row of the hindmost is its neighbour"
+    assert lead([1, 1], [11, 7]) == lead([11, 7], [11, 8]) == 30
+    assert lead([21, 8]) == 0, "both are copied"
+
+
 def test_what_falls_short_by_less_than_is_printed_is_printed_in_full() -> None:
     """A figure read 2.00 s where at most 2 s are wanted, and MISSED."""
     rows = {
@@ -144,9 +164,14 @@ def test_a_follower_sees_the_rows_that_an_ingress_has_copied_and_nothing_else() 
     with SourceFollower(world.memory.client("bench"), "shop", ["orders"]) as follower:
         world.run(1.0)
         found = list(follower.poll())
-    assert sum(count for _, count, _ in found) == 3
-    assert {place for place, _, _ in found} == {0}
-    assert max(stime for _, _, stime in found) == max(sent)
+        follower.look()
+        world.run(1.0)
+        follower.look()
+    assert sum(one.rows for one in found) == 3
+    assert {one.place for one in found} == {0}
+    assert max(one.stime for one in found) == max(sent)
+    (moment,) = follower.moments
+    assert moment[0] > max(one.offset for one in found)
 
 
 @pytest.mark.parametrize("form", ["json", "avro"])

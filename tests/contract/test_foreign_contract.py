@@ -120,9 +120,13 @@ def test_an_open_transaction_is_written_and_not_committed_until_it_ends(world: W
     world.until(ended)
     assert all((one.committed or 0) <= (one.written or 0) for one in told)
     assert values(read_until(world, reader, 1)) == ["b"]
-    query = watch.ask_ends([0])
-    last = (world.until(lambda: query.poll()) or {})[0]
-    assert last.committed == last.written
+
+    def committed() -> Told | None:
+        query = watch.ask_ends([0])
+        last = (world.until(lambda: query.poll()) or {})[0]
+        return last if last.committed == last.written else None
+
+    last = world.until(committed)
     world.until(lambda: reader.poll() == [] and reader.position(feed) == last.written)
     reader.close()
     watch.close()

@@ -132,6 +132,7 @@ def test_what_was_promised_holds_although_a_successor_has_not_read_the_setting()
     skip(world, 0)
     world.run(1)
     first.kill()
+    world.run(0.05)  # what it had sent has arrived
     promised = world.copied(0).boundary
     assert world.now - promised < SOON_US
     world.run(3)

@@ -3,26 +3,63 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Mapping
+from typing import Protocol, TypeVar
 
+import pytest
+
+from borealis_py.kafka import topic_watch
 from borealis_py.kafka.log import KafkaLog
 from borealis_py.log.base import Feed
 from borealis_py.log.foreign import Told
 
 Fill = Callable[[Feed, list[bytes]], None]
+A = TypeVar("A", covariant=True)
+
+
+class Query(Protocol[A]):
+    def poll(self) -> A | None: ...
 
 
 def test_it_wakes_when_an_answer_is_whole(log: KafkaLog, new_feed: Callable[..., Feed], fill: Fill) -> None:
     feed, woken = new_feed(), threading.Event()
     fill(feed, [b"1", b"2"])
     watch = log.topic_watch(feed.topic, woken.set)
+
+    def answer(query: Query[A]) -> A:
+        while (answer := query.poll()) is None:
+            assert woken.wait(30)
+            woken.clear()
+        return answer
+
     for _ in range(3):
-        ends = watch.ask_ends([0])
-        assert woken.wait(30)
-        assert ends.poll() == {0: Told(2, 2)}
-        woken.clear()
-        count = watch.ask_partitions()
-        assert woken.wait(30)
-        assert count.poll() == 1
-        woken.clear()
+        assert answer(watch.ask_ends([0])) == {0: Told(2, 2)}
+        assert answer(watch.ask_partitions()) == 1
+    watch.close()
+
+
+def test_what_is_committed_is_asked_for_less_often(
+    log: KafkaLog, new_feed: Callable[..., Feed], fill: Fill, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No promise rests on it. Of partitions that it does not know it is asked for at once."""
+    feed = new_feed()
+    fill(feed, [b"1"])
+    watch = log.topic_watch(feed.topic, lambda: None)
+
+    def told(partitions: list[int]) -> Mapping[int, Told]:
+        query = watch.ask_ends(partitions)
+        while (answer := query.poll()) is None:
+            time.sleep(0.001)
+        return answer
+
+    assert told([0]) == {0: Told(1, 1)}
+    monkeypatch.setattr(topic_watch, "COMMITTED_S", 1e6)
+    fill(feed, [b"2"])
+    assert told([0]) == {0: Told(1, 2)}
+    assert told([0, 7]) == {0: Told(2, 2), 7: Told(None, None)}
+    monkeypatch.setattr(topic_watch, "COMMITTED_S", 0)
+    fill(feed, [b"3"])
+    while told([0, 7])[0] != Told(3, 3):
+        pass
     watch.close()

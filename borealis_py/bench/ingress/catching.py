@@ -11,7 +11,8 @@ from borealis_py.app import launch
 from borealis_py.app.process_spec import ProcessSpec
 from borealis_py.app.replicas import ProcessName
 from borealis_py.bench.ingress import apps
-from borealis_py.bench.ingress.figures import Catching, lead_us
+from borealis_py.bench.ingress.figures import Catching
+from borealis_py.bench.ingress.in_step import CopiedLog, longest_lead_us
 from borealis_py.bench.ingress.source_follower import SourceFollower
 from borealis_py.bench.load import events
 from borealis_py.bench.load.stage import Running, Stage
@@ -94,22 +95,20 @@ def _watched(
 ) -> Catching:
     """Until every row is in a result or a dead letter."""
     total = sum(count for count, _ in wanted)
-    seen, fronts = [0] * len(wanted), list[int | None]([None] * len(wanted))
+    logs, fronts = [CopiedLog() for _ in wanted], list[int | None]([None] * len(wanted))
     line: list[list[tuple[float, float]]] = [[] for _ in wanted]
-    began, lead, noted, looked, dead = 0.0, 0, 0.0, 0.0, 0
+    began, noted, looked, dead = 0.0, 0.0, 0.0, 0
     deadline = time.monotonic() + TIMEOUT_S
     with bars.bar(f"catching up with {total:,} events", total) as at:
         while True:
-            for place, count, stime in follower.poll():
+            for place, offset, count, stime in follower.poll():
                 began = began or time.monotonic()
-                seen[place] += count
+                logs[place].add(offset, count, stime)
                 fronts[place] = max(stime, fronts[place] or 0)
-                finished = [n >= count for n, (count, _) in zip(seen, wanted, strict=True)]
-                to_come = [stime_of(n, start_us, *of) for n, of in zip(seen, wanted, strict=True)]
-                lead = max(lead, lead_us(fronts, to_come, finished))
             now = time.monotonic()
             if began and now - noted > FRONT_EVERY_S:
                 noted = now
+                follower.look()
                 for place, front in enumerate(fronts):
                     if front is not None:
                         line[place].append((now - began, (front - start_us) / 1e6))
@@ -128,4 +127,5 @@ def _watched(
     seconds = time.monotonic() - began
     tentative = len({arrival.bucket for arrival in watcher.arrivals if arrival.kind != "STABLE"})
     rows, spans = [count for count, _ in wanted], [span for _, span in wanted]
+    lead = longest_lead_us(logs, follower.moments, rows, lambda place, n: stime_of(n, start_us, *wanted[place]))
     return Catching(rows, spans, seconds, counted, dead, tentative, lead / 1e6, line)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from statistics import median
 
@@ -46,7 +45,7 @@ class CopyFigures:
 class Catching:
     """Topics that were full before the app began. `rows` and `spans_s`: of each topic; `counted`: rows in the results;
     `dead`: dead letters; `tentative`: buckets; `lead_s`: how far in stime a topic ran ahead of the slowest one with a
-    backlog, as a reader of all inputs saw it; `fronts`: of each topic, (seconds, stime in seconds since the start)."""
+    backlog, by their logs' ends at one moment; `fronts`: of each topic, (seconds, stime in seconds since the start)."""
 
     rows: list[int]
     spans_s: list[int]
@@ -80,16 +79,3 @@ class KilledFigures:
     @property
     def kills(self) -> int:
         return len(self.gaps_ms)
-
-
-def lead_us(fronts: Sequence[int | None], to_come: Sequence[int], finished: Sequence[bool]) -> int:
-    """How far the foremost of several topics is ahead of the backlog of the hindmost. Only those count that have a
-    backlog: one that is copied to its end waits for nobody, and nobody for it. 0 until all have begun.
-
-    Args:
-        fronts: the largest stime that has been copied of each. to_come: the stime of its next row, where its backlog
-            begins: as far as that, nothing is missing.
-    """
-    left = [i for i, over in enumerate(finished) if not over]
-    known = [front for i in left if (front := fronts[i]) is not None]
-    return max(0, max(known) - min(to_come[i] for i in left)) if left and len(known) == len(left) else 0

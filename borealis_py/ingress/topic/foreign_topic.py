@@ -11,6 +11,10 @@ from sunion.model import FOREVER
 
 LOOK_US = 2_000
 """An answer may wake nobody, so the asker looks again after this time."""
+EMPTY_US = 5_000
+"""How long a new partition is empty: its leader must make it, and a producer learn of it. Of 40, a producer that waited
+for them, on the broker's own machine, wrote to none earlier than 8 ms after the last look that had not seen it.
+"""
 COUNT_US, COUNT_SOON_US = 5_000_000, 500_000
 """How often the number of partitions is asked for where the ends are not; and how often while there is none."""
 
@@ -34,7 +38,7 @@ class ForeignTopic:
         self.partitions: int | None = None
         """Their number; 0: there is no such topic; None: nobody has told."""
         self.counted_us: int | None = None
-        """When that was asked for."""
+        """Until when no other partition had anything in it: somewhat longer than when `partitions` was asked for."""
         self.queues: dict[int, PartitionQueue] = {}
         self.ends: Mapping[int, Told] = {}
         """As last told."""
@@ -46,6 +50,7 @@ class ForeignTopic:
         self._reader = cluster.reader(wake)
         self._count: PartitionsQuery | None = None
         self._count_due_us = self._count_asked_us = 0
+        self._ends_due_us: int | None = None
         self._told: ToldQuery | None = None
         self._asked_us = 0
         self._stood: Mapping[int, int] = {}
@@ -67,11 +72,12 @@ class ForeignTopic:
     @property
     def next_wakeup(self) -> int:
         """When the number of partitions is asked for again."""
-        return self._count_due_us
+        ahead_us = self._ahead_us
+        return self._count_due_us if ahead_us is None else min(self._count_due_us, ahead_us)
 
     def look(self, now_us: int) -> bool:
-        """Take answers. True: `ends` are new, and `partitions` is, too: it was asked for with them."""
-        if self._count is None and now_us >= self._count_due_us:
+        """Take answers. True: `ends` are new, and `partitions` is, too: it was asked for just before, or with them."""
+        if self._count is None and now_us >= self.next_wakeup:
             self._ask_count(now_us)
         self._take_count(now_us)
         told = None if self._told is None or self._count is not None else self._told.poll()
@@ -86,11 +92,25 @@ class ForeignTopic:
         return True
 
     def ask_ends(self, now_us: int) -> None:
-        """Ask for both ends of all partitions, and for their number; once, until they are told."""
+        """Ask for both ends of all partitions, and for their number unless it is fresh; once, until they are told."""
         if self._told is None and self.partitions:
             self._told, self._asked_us = self._watch.ask_ends(range(self.partitions)), now_us
             self._stood = {p: queue.copied for p, queue in self.queues.items()}
-            self._ask_count(now_us)
+            if self._ends_due_us is None or self._count_asked_us < self._ends_due_us - EMPTY_US:
+                self._ask_count(now_us)
+            self._ends_due_us = None
+
+    def ends_due(self, at_us: int) -> None:
+        """The ends will be asked for then: learn the number of partitions a moment before, since that takes longer."""
+        self._ends_due_us = at_us
+
+    @property
+    def _ahead_us(self) -> int | None:
+        """When to ask for the number of partitions ahead of the ends; None: that is done, or another is unanswered."""
+        if self._ends_due_us is None or self._count is not None:
+            return None
+        at_us = self._ends_due_us - EMPTY_US
+        return None if self._count_asked_us >= at_us else at_us
 
     def starts(self) -> Mapping[int, int | None] | None:
         """The first retained offset of each partition; None: not told yet."""
@@ -171,7 +191,7 @@ class ForeignTopic:
         self._count = None
         self._count_due_us = now_us + (COUNT_US if found > 0 else COUNT_SOON_US)
         if found >= 0:
-            self.partitions, self.counted_us = found, self._count_asked_us
+            self.partitions, self.counted_us = found, self._count_asked_us + EMPTY_US
             if found == 0:
                 self.learned_us = self._count_asked_us
         elif self._told is not None:

@@ -95,6 +95,9 @@ class IngressWorld:
             self.scheduler.run_until(settled_us - 1)
             self._check_fresh(" of a partition that was given up")
             self.memory.elect_partition(Feed(TOPIC, self.scenario.lasting[0]))
+            settled_us += (
+                SECOND  # a row stamped ahead waits for the others' time to come, also where silence is missing
+            )
         self.scheduler.run_until(settled_us)
         self.producers.stop()
         end_us = START_US + self.scenario.heal_us + SETTLE_US
