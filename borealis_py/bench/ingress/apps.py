@@ -10,8 +10,9 @@ from borealis_py.bench.load.stage import Stage
 from borealis_py.log.base import TopicSpec
 
 Form = Literal["json", "avro"]
-OURS, PLAIN = "ours", "plain"
-"""Queries over the same rows: of a source that our publisher writes, and of a topic that a plain producer writes."""
+Way = Literal["ours", "plain"]
+"""Where a query's rows come from: a source that our publisher writes, or a topic that a plain producer writes."""
+PLAIN = "plain"
 NUMBERED = {"n": "int64", "feed": "string"}
 AVRO: dict[str, Any] = {
     "type": "record",
@@ -34,13 +35,15 @@ def create(stage: Stage, *names: str, appended: bool = False) -> None:
         admin.close()
 
 
-def side_by_side(name: str, topic: str) -> App:
-    """Count and sum per customer and second, of a source `s0` and of a topic, in a query each."""
+def one_way(way: Way, name: str, topic: str) -> App:
+    """Count and sum per customer and second, of a source `s0` or of a topic."""
     built = App(name, bucket="100ms")
-    ours = built.source("s0", schema=events.SCHEMA)
-    plain = built.topic("t0", topic=topic, schema=events.SCHEMA, lateness="0s", start="earliest", partitions=1)
-    for query, stream in ((OURS, ours), (PLAIN, plain)):
-        built.query(query, stream.window("1s").group_by("customer").agg(n="count(*)", total="sum(amount)"))
+    rows = (
+        built.source("s0", schema=events.SCHEMA)
+        if way == "ours"
+        else built.topic("t0", topic=topic, schema=events.SCHEMA, lateness="0s", start="earliest", partitions=1)
+    )
+    built.query(way, rows.window("1s").group_by("customer").agg(n="count(*)", total="sum(amount)"))
     return built
 
 

@@ -111,7 +111,7 @@ def _timed(follower: SourceFollower, running: Running, rows: int) -> RunFigures:
     began = cpu_s = 0.0
     first = seen = 0
     while seen < rows:
-        for _, count, _ in follower.poll():
+        for _, _, count, _ in follower.poll():
             seen += count
         if seen and not first:
             first, began, cpu_s = seen, time.monotonic(), tree_cpu_s([pid])

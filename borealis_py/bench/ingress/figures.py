@@ -10,14 +10,21 @@ from borealis_py.bench.report.figures import RunFigures
 
 
 @dataclass(frozen=True, slots=True)
-class SideBySide:
-    """One run: microseconds from each bucket's end to the live subscriber. `late`: rows of the topic that came too late
-    for their bucket; `tentative`: buckets of either query that did not wait."""
+class DelayFigures:
+    """One run of one query: microseconds from each bucket's end to the live subscriber. `late`: rows that came too late
+    for their bucket; `tentative`: buckets that did not wait."""
 
-    ours_us: list[int]
-    plain_us: list[int]
+    delays_us: list[int]
     late: int
     tentative: int
+
+
+@dataclass(frozen=True, slots=True)
+class BothWays:
+    """A run of each way, one after the other: together they would wait for each other's turns."""
+
+    ours: DelayFigures
+    plain: DelayFigures
 
 
 @dataclass(frozen=True, slots=True)

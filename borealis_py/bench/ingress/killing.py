@@ -48,7 +48,7 @@ def measure(stage: Stage, kills: int, bars: Bars) -> KilledFigures:
     stage.wait_ready(running)
     with ExitStack() as stack:
         hearing = stack.enter_context(Hearing(stage.log, running.state, apps.PLAIN, statuses=False))
-        writer = TopicWriter(stage, topic, RATE)
+        writer = TopicWriter(stage, topic, "numbered", RATE)
         drill = stack.enter_context(closing(_Drill(stage, running, hearing, writer)))
         until(lambda: drill.speaks_for(wall_us() - 2 * AFTER_US), END_S, "no results come")
         with bars.bar(f"{kills} kills of an ingress", kills) as at:

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from statistics import median
 
 from borealis_py.bench.ingress.delay import RATE
-from borealis_py.bench.ingress.figures import Catching, CopyFigures, KilledFigures, SideBySide
+from borealis_py.bench.ingress.figures import BothWays, Catching, CopyFigures, KilledFigures
 from borealis_py.bench.report.figures import Percentiles, percentiles
 from borealis_py.bench.report.outcome import Curve, Outcome, Panel
 from borealis_py.demo.measure import percentile
@@ -42,10 +42,10 @@ class Goal:
 
 
 def outcome(
-    delays: Sequence[SideBySide], copies: Sequence[CopyFigures], catching: Catching, killed: KilledFigures | None
+    delays: Sequence[BothWays], copies: Sequence[CopyFigures], catching: Catching, killed: KilledFigures | None
 ) -> Outcome:
     """The whole report. `killed`: None: none were killed."""
-    ours, plain = _of_runs([run.ours_us for run in delays]), _of_runs([run.plain_us for run in delays])
+    ours, plain = _of_runs([run.ours.delays_us for run in delays]), _of_runs([run.plain.delays_us for run in delays])
     goals = [
         *_delay_goals(delays, ours, plain),
         *(goal for copy in copies for goal in _copy_goals(copy)),
@@ -64,12 +64,12 @@ def outcome(
         published=PUBLISHED,
         setup=(
             f"Broker, replicas, ingresses, producers and readers share the machine. Delay: {RATE} rows/s, lateness 0, "
-            "the broker's timestamps, the same rows by our publisher at the same moments, each bucket of 100 ms from "
-            f"its end to the live subscriber, medians of {len(delays)} runs' percentiles. Copying: one full partition, "
-            "from the first row in the source to the last; the hand loop (raw_loop.py) decodes with orjson or fastavro "
-            "and keeps sums; Avro by a writer_schema, since a registry is asked once a schema. Full topics: 60, 30 and "
-            "10% of the rows over 100, 60 and 30% of the time, two replicas, X = 3 s. Kills: kill -9 of the owner, "
-            "restarted before the next."
+            "the broker's timestamps, each bucket of 100 ms from its end to the live subscriber, the same rows by our "
+            f"publisher and into a plain topic in turn, medians of {len(delays)} runs' percentiles each. Copying: one "
+            "full partition, from the first row in the source to the last; the hand loop (raw_loop.py) decodes with "
+            "orjson or fastavro and keeps sums; Avro by a writer_schema, since a registry is asked once a schema. Full "
+            "topics: 60, 30 and 10% of the rows over 100, 60 and 30% of the time, two replicas, X = 3 s. Kills: kill "
+            "-9 of the owner, restarted before the next."
         ),
         worse=f"Missed: {', '.join(missed)}." if missed else "No goal is missed.",
         columns=COLUMNS,
@@ -92,12 +92,13 @@ def _of_runs(delays_us: Sequence[list[int]]) -> Percentiles:
     return Percentiles(sum(p.count for p in each), p50_ms, p99_ms, max_ms)
 
 
-def _delay_goals(delays: Sequence[SideBySide], ours: Percentiles, plain: Percentiles) -> Iterator[Goal]:
+def _delay_goals(delays: Sequence[BothWays], ours: Percentiles, plain: Percentiles) -> Iterator[Goal]:
     for name, most in (("p50", MORE_P50_MS), ("p99", MORE_P99_MS)):
         a, b = getattr(ours, f"{name}_ms"), getattr(plain, f"{name}_ms")
         found = f"{b - a:+.1f} ms: {b:.1f} beside {a:.1f}"
         yield Goal(f"plain topic to result, {name} above our publisher", found, f"<= {most:g} ms", b - a <= most)
-    late, tentative = sum(run.late for run in delays), sum(run.tentative for run in delays)
+    each = [figures for run in delays for figures in (run.ours, run.plain)]
+    late, tentative = sum(run.late for run in each), sum(run.tentative for run in each)
     yield Goal("rows late, buckets tentative, in all runs", f"{late}, {tentative}")
 
 
@@ -133,9 +134,12 @@ def _killed_goals(k: KilledFigures) -> Iterator[Goal]:
 
 
 def _panels(
-    delays: Sequence[SideBySide], copies: Sequence[CopyFigures], catching: Catching, killed: KilledFigures | None
+    delays: Sequence[BothWays], copies: Sequence[CopyFigures], catching: Catching, killed: KilledFigures | None
 ) -> Iterator[Panel]:
-    ways = {"our publisher": [run.ours_us for run in delays], "plain topic": [run.plain_us for run in delays]}
+    ways = {
+        "our publisher": [run.ours.delays_us for run in delays],
+        "plain topic": [run.plain.delays_us for run in delays],
+    }
     curves = [
         Curve(
             label=label, x=[float(p) for p in CURVE], y=[median(percentile(us, p) / 1e3 for us in runs) for p in CURVE]

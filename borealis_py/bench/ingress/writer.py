@@ -5,25 +5,30 @@ from __future__ import annotations
 import signal
 import time
 from pathlib import Path
+from typing import Literal
 
 from borealis_py.bench.load.stage import Stage
 from borealis_py.bench.report.figures import BenchError
 
+RowKind = Literal["events", "numbered"]
 READY_S = 60.0
 END_S = 60.0
 LOOK_S = 0.05
 
 
 class TopicWriter:
-    """Writes from its creation until `stop`. `app`: the same rows go to its source s0, too; "": numbered rows.
+    """Writes from its creation until `stop`.
+
+    Args:
+        rows: which (`writing.py`). rate: how many a second. app: the same rows go to its source s0, too.
 
     Raises:
         BenchError: it has ended, or does not begin.
     """
 
-    def __init__(self, stage: Stage, topic: str, rate: int, app: str = "") -> None:
+    def __init__(self, stage: Stage, topic: str, rows: RowKind, rate: int, app: str = "-") -> None:
         self._name, self._out = f"{topic}-writer", stage.work / f"{topic}-written"
-        arguments = [stage.log.bootstrap, topic, app or "-", str(rate), str(self._out)]
+        arguments = [stage.log.bootstrap, topic, rows, app, str(rate), str(self._out)]
         self._process = stage.module(self._name, "borealis_py.bench.ingress.writing", *arguments)
         deadline = time.monotonic() + READY_S
         while not self._out.exists():

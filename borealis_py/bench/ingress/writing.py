@@ -1,10 +1,11 @@
 """Writes rows into a foreign topic, evenly, as any program would; and at the same moments the same rows into source s0
 of an app, by our publisher.
 
-    python -m borealis_py.bench.ingress.writing BOOTSTRAP TOPIC APP RATE OUT
+    python -m borealis_py.bench.ingress.writing BOOTSTRAP TOPIC ROWS APP RATE OUT
 
-APP "-": into the topic alone, numbered rows ({"n": 0, "feed": "t0"}). Once everything is open it creates OUT, empty. It
-goes on until SIGTERM; then OUT holds the number of rows that the log acknowledged, as JSON, and s0 has ended.
+ROWS: "events", or "numbered" ({"n": 0, "feed": "t0"}). APP "-": into the topic alone. Once everything is open it
+creates OUT, empty. It goes on until SIGTERM; then OUT holds the number of rows that the log acknowledged, as JSON, and
+s0 has ended.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ def write(send: Callable[[int, int], None], rate: int, stop: threading.Event, no
 
 def main() -> None:
     """Raises RowRefused."""
-    bootstrap, topic, app, rate, out = sys.argv[1:]
+    bootstrap, topic, rows, app, rate, out = sys.argv[1:]
     stop, refused = threading.Event(), list[str]()
     set_by([signal.SIGTERM], stop)
     producer = Producer({"bootstrap.servers": bootstrap, **PLAIN})
@@ -62,26 +63,23 @@ def main() -> None:
         if refused:
             raise RowRefused(f"{topic}: {refused[0]}")
 
+    def numbered(n: int, _: int) -> None:
+        plain(b'{"n":%d,"feed":"t0"}' % n)
+
+    def event(n: int, at_us: int) -> None:
+        if ours is not None:
+            ours.send(events.row(n, at_us))
+        plain(events.event_json(n, at_us))
+
     with ExitStack() as stack:
-        if app == "-":
-            sent = _written(lambda n, _: plain(b'{"n":%d,"feed":"t0"}' % n), int(rate), stop, Path(out))
-        else:
-            ours = stack.enter_context(publisher("s0", app=app, bootstrap=bootstrap))
-
-            def both(n: int, at_us: int) -> None:
-                ours.send(events.row(n, at_us))
-                plain(events.event_json(n, at_us))
-
-            sent = _written(both, int(rate), stop, Path(out))
+        ours = None if app == "-" else stack.enter_context(publisher("s0", app=app, bootstrap=bootstrap))
+        Path(out).touch()
+        sent = write(numbered if rows == "numbered" else event, int(rate), stop)
+        if ours is not None:
             ours.close(end=True)
         if producer.flush(FLUSH_S) or refused:
             raise RowRefused(f"{topic}: {refused[0] if refused else 'no answer'}")
     Path(out).write_text(str(sent))
-
-
-def _written(send: Callable[[int, int], None], rate: int, stop: threading.Event, out: Path) -> int:
-    out.touch()
-    return write(send, rate, stop)
 
 
 if __name__ == "__main__":
