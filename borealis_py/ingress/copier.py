@@ -208,11 +208,10 @@ class Copier:
         """Ask for the ends when the clock has passed a bucket's end and the lateness."""
         if self._topic.asking or (self._due_us is not None and now_us < self._due_us):
             return
-        self._topic.ask_ends(now_us)
         lag, width = self._plan.spec.lateness_us, self._buckets.width_us
         bucket_end_us = ((now_us - lag) // width + 1) * width + lag
         self._due_us = min(bucket_end_us, now_us + SILENT_US // 2)  # wide buckets are no silence
-        self._topic.ends_due(self._due_us)
+        self._topic.ask_ends(now_us, self._due_us)
 
     # Copying ----------------------------------------------------------------------------------------------------------
 

@@ -12,7 +12,7 @@ from borealis_py.bench.experiments import first_test
 from borealis_py.bench.experiments.ingress import SIZES
 from borealis_py.bench.ingress import apps, catching, tables
 from borealis_py.bench.ingress.copying import _records
-from borealis_py.bench.ingress.figures import BothWays, Catching, CopyFigures, DelayFigures, KilledFigures
+from borealis_py.bench.ingress.figures import BothWays, Catching, CopyFigures, KilledFigures, WayDelays
 from borealis_py.bench.ingress.in_step import CopiedLog, lead_us, longest_lead_us
 from borealis_py.bench.ingress.killing import gap_us, tentative_of
 from borealis_py.bench.ingress.source_follower import SourceFollower
@@ -25,7 +25,7 @@ from borealis_py.ingress.decoders import decoder_for
 from borealis_py.log.base import Feed, Record
 from tests.ingress.worlds import TopicWorld
 
-DELAY = BothWays(DelayFigures([10_000] * 100, 0, 0), DelayFigures([13_000] * 99 + [50_000], late=0, tentative=1))
+DELAY = BothWays(WayDelays([10_000] * 100, 0, 0), WayDelays([13_000] * 99 + [50_000], late=0, tentative=1))
 LOOPS = (run_figures("hand loop", 1_000, 2.0, 1.5), run_figures("hand loop", 1_000, 1.0, 1.0))
 COPY = CopyFigures("json", 1_000, 98.0, LOOPS, tuple(run_figures("ingress", 1_000, s, s) for s in (2.0, 9.0, 4.0)))
 FULL = Catching([600, 300, 100], [100, 60, 30], 9.0, 1_000, 0, 0, 1.2, [[(0.0, 0.0), (1.0, 9.0)]] * 3)

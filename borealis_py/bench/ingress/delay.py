@@ -6,7 +6,7 @@ import threading
 import time
 
 from borealis_py.bench.ingress import apps
-from borealis_py.bench.ingress.figures import BothWays, DelayFigures
+from borealis_py.bench.ingress.figures import BothWays, WayDelays
 from borealis_py.bench.ingress.writer import TopicWriter
 from borealis_py.bench.load.events import BUCKET_US
 from borealis_py.bench.load.stage import Stage
@@ -33,7 +33,7 @@ def measure(stage: Stage, run: int, seconds: int, bars: Bars) -> BothWays:
     return BothWays(_measure(stage, "ours", run, seconds, bars), _measure(stage, "plain", run, seconds, bars))
 
 
-def _measure(stage: Stage, way: apps.Way, run: int, seconds: int, bars: Bars) -> DelayFigures:
+def _measure(stage: Stage, way: apps.Way, run: int, seconds: int, bars: Bars) -> WayDelays:
     """One run, on a separate app, which is deleted at the end."""
     name = f"ingress-delay-{way}-{run}"
     topic = f"{name}-topic"
@@ -65,7 +65,7 @@ def _measure(stage: Stage, way: apps.Way, run: int, seconds: int, bars: Bars) ->
     stage.delete([topic])
     if silent := end - first - len(found):
         raise BenchError(f"{name}: the live view was silent about {silent} buckets")
-    return DelayFigures([us for us, _ in found.values()], late, sum(kind != "STABLE" for _, kind in found.values()))
+    return WayDelays([us for us, _ in found.values()], late, sum(kind != "STABLE" for _, kind in found.values()))
 
 
 def _counted(stage: Stage, watcher: QueryWatcher, app: str, sent: int) -> int:

@@ -10,7 +10,7 @@ from borealis_py.bench.report.figures import RunFigures
 
 
 @dataclass(frozen=True, slots=True)
-class DelayFigures:
+class WayDelays:
     """One run of one query: microseconds from each bucket's end to the live subscriber. `late`: rows that came too late
     for their bucket; `tentative`: buckets that did not wait."""
 
@@ -23,8 +23,8 @@ class DelayFigures:
 class BothWays:
     """A run of each way, one after the other: together they would wait for each other's turns."""
 
-    ours: DelayFigures
-    plain: DelayFigures
+    ours: WayDelays
+    plain: WayDelays
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +73,8 @@ class Catching:
 class KilledFigures:
     """Owners that were killed. `gaps_ms`: of each kill, the longest silence of the live view until results flow again;
     `with_tentative`: after how many kills a result was tentative; `unlabelled`: tentative buckets that name no missing
-    source; `sent`: rows written; `rows`, `repeated`, `missing`: in the corrected stream."""
+    source; `sent`: rows written; `late`: of these, dead letters, since the broker appends a row up to milliseconds after
+    it has stamped it; `rows`: in the corrected stream; `repeated`, `missing`: there, dead letters apart."""
 
     gaps_ms: list[float]
     with_tentative: int
@@ -82,6 +83,7 @@ class KilledFigures:
     rows: int
     repeated: int
     missing: int
+    late: int = 0
 
     @property
     def kills(self) -> int:

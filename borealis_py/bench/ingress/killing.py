@@ -56,12 +56,18 @@ def measure(stage: Stage, kills: int, bars: Bars) -> KilledFigures:
                 drill.kill()
                 at(n + 1)
         sent = writer.stop()
-        until(lambda: len({row.id for _, row in hearing.got}) >= sent, END_S, f"not all of {sent} rows came")
+
+        def came() -> bool:
+            late.update({letter.offset for letter in stage.read(topics.deadletter(name))})
+            return len({row.id for _, row in hearing.got}) + len(late) >= sent
+
+        late = set[int]()
+        until(came, END_S, f"not all of {sent} rows came")
     running.processes.stop()
     content = read_back(stage.log.bootstrap, topics.stream(name, apps.PLAIN))
     stage.forget(running.state)
     stage.delete([topic])
-    missing = content.missing + max(0, sent - content.rows)
+    left = max(content.missing, sent - content.rows + content.repeated) - len(late)  # below 0: some are in both
     tentative = [change for since, end in drill.times for change in tentative_of(hearing.heard, since, end)]
     return KilledFigures(
         gaps_ms=[gap_us(hearing.heard, since, end) / 1e3 for since, end in drill.times],
@@ -69,8 +75,9 @@ def measure(stage: Stage, kills: int, bars: Bars) -> KilledFigures:
         unlabelled=sum(not labelled for labelled in tentative),
         sent=sent,
         rows=content.rows,
-        repeated=content.repeated,
-        missing=missing,
+        repeated=content.repeated + max(0, -left),
+        missing=max(0, left),
+        late=len(late),
     )
 
 

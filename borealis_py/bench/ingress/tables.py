@@ -125,6 +125,7 @@ def _killed_goals(k: KilledFigures) -> Iterator[Goal]:
     yield Goal(
         f"{what}: lost, repeated of {k.sent:,} rows", f"{k.missing}, {k.repeated}", "0, 0", not k.missing + k.repeated
     )
+    yield Goal(f"{what}: late by the broker's own stamp", f"{k.late} dead letters")
     few = k.with_tentative <= TENTATIVE_MOST * k.kills and not k.unlabelled
     goal = f"<= {TENTATIVE_MOST:.0%}, labelled"
     yield Goal(f"{what}: with tentative results", f"{k.with_tentative}, {k.unlabelled} buckets unlabelled", goal, few)

@@ -13,6 +13,7 @@ import msgspec
 
 from borealis_py import App
 from borealis_py.bench.load import events
+from borealis_py.bench.load.events import KEPT, KeptTopics
 from borealis_py.bench.report.figures import BenchError
 from borealis_py.log.base import Record
 from borealis_py.query.spec import PolicyName
@@ -32,15 +33,22 @@ class _Result(msgspec.Struct):
     distance: float
 
 
-def app(name: str, partitions: int, replicas: int = 1, policy: PolicyName = "process", length: int = 1) -> App:
+def app(
+    name: str,
+    partitions: int,
+    replicas: int = 1,
+    policy: PolicyName = "process",
+    length: int = 1,
+    kept: KeptTopics = KEPT["default"],
+) -> App:
     """Count, sum and mean distance per customer and second, in partitions by customer, behind a node.
 
     Args:
         policy: for failures, and corrections.
         length: how often each name is repeated before the distance is taken; its cost grows with the square.
     """
-    built = App(name, bucket="100ms")
-    clean = built.source(SOURCE, schema=events.SCHEMA).filter("amount >= 0").node(NODE)
+    built = App(name, bucket="100ms", retain=kept.app)
+    clean = built.source(SOURCE, schema=events.SCHEMA, retain=kept.source).filter("amount >= 0").node(NODE)
     result = clean.window("1s").group_by(KEY).agg(n="count(*)", total="sum(amount)", distance=DISTANCE.format(length))
     built.query(QUERY, result, "3s", policy, policy, replicas, partitions, KEY)
     return built

@@ -59,7 +59,7 @@ def measure(stage: Stage, counts: Sequence[int], stretches: int, say: Say) -> li
             stage.wait_ready(each)
         say(f"bytes on Kafka: {RATE} tuples/s for {length_s} s")
         samples = _publish(stage, path, running, stretches)
-        tentative = [_tentative(stage, each.state) for each in running]
+        tentative = [tentative_buckets(stage, each.state) for each in running]
     return [
         volume_figures(replicas, RATE, tuple_bytes(), grown(samples, number), tentative[number])
         for number, replicas in enumerate(counts)
@@ -144,6 +144,7 @@ def write_source(path: Path, seconds: int) -> None:
             writer.writerow([BASE_US + n * 1_000_000 // RATE, *events.values(n)])
 
 
-def _tentative(stage: Stage, state: AppState) -> int:
+def tentative_buckets(stage: Stage, state: AppState) -> int:
+    """The most that a replica has counted."""
     statuses = read_statuses(stage.log, state, time.time_ns() // 1_000_000)
     return max((status.tentative_buckets for status in statuses.values()), default=0)

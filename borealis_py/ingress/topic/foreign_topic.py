@@ -91,18 +91,18 @@ class ForeignTopic:
             self.learned_us = self._asked_us
         return True
 
-    def ask_ends(self, now_us: int) -> None:
-        """Ask for both ends of all partitions, and for their number unless it is fresh; once, until they are told."""
+    def ask_ends(self, now_us: int, again_us: int | None = None) -> None:
+        """Ask for both ends of all partitions, and for their number unless it is fresh; once, until they are told.
+
+        Args:
+            again_us: when the ends will be asked for next. Their number is a moment before, since that takes longer.
+        """
         if self._told is None and self.partitions:
             self._told, self._asked_us = self._watch.ask_ends(range(self.partitions)), now_us
             self._stood = {p: queue.copied for p, queue in self.queues.items()}
             if self._ends_due_us is None or self._count_asked_us < self._ends_due_us - EMPTY_US:
                 self._ask_count(now_us)
-            self._ends_due_us = None
-
-    def ends_due(self, at_us: int) -> None:
-        """The ends will be asked for then: learn the number of partitions a moment before, since that takes longer."""
-        self._ends_due_us = at_us
+        self._ends_due_us = again_us
 
     @property
     def _ahead_us(self) -> int | None:

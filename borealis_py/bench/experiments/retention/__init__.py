@@ -1,0 +1,85 @@
+"""`borealis bench retention`: whether topics that are kept for a while stop growing.
+
+Live, with small segments, since only whole ones are freed. Sizes are those of the files, on the broker's disk.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable
+from contextlib import closing
+
+from borealis_py.app.topics import topics_of
+from borealis_py.bench.experiments.retention import tables
+from borealis_py.bench.experiments.retention.tables import TopicSizes
+from borealis_py.bench.load import keyed
+from borealis_py.bench.load.events import KeptTopics
+from borealis_py.bench.load.sizes import stage_for
+from borealis_py.bench.load.stage import Running, Stage
+from borealis_py.bench.measure.volume import (
+    BASE_US,
+    CLASSES,
+    LEAD_S,
+    RATE,
+    classes,
+    log_sizes,
+    tentative_buckets,
+    write_source,
+)
+from borealis_py.bench.report.bars import Bars
+from borealis_py.bench.report.figures import BenchError
+from borealis_py.bench.report.outcome import Outcome
+from borealis_py.bench.report.runner import ExperimentOptions
+
+MINUTES = {"short": 3, "usual": 15, "full": 60}
+RETAIN = "30s"
+SEGMENT_BYTES = 1 << 20
+"""The least that Kafka takes."""
+LOOK_S = 5.0
+NAME = "bench-retention"
+
+
+def run(options: ExperimentOptions, bars: Bars) -> Outcome:
+    """Measure it.
+
+    Raises:
+        BenchError: a publisher failed, or topics cannot have small segments.
+        BrokerError, LaunchError, LogError: something to be measured did not start.
+    """
+    minutes = MINUTES[options.size]
+    with stage_for(options.work, bars) as stage:
+        bars.say("starting 2 replicas of a node and of a query")
+        state = stage.describe(keyed.app(NAME, 1, 2, kept=KeptTopics(RETAIN, RETAIN)))
+        with closing(stage.log.admin()) as admin:
+            refused = admin.limit_segments({spec.name: SEGMENT_BYTES for spec in topics_of(state.spec)})
+        if refused:
+            raise BenchError(f"small segments: {refused}")
+        running = stage.start_replicas(state, options.host)
+        stage.wait_ready(running)
+        with bars.bar(f"{RATE:,} tuples/s", minutes * 60) as at:
+            growth = _fed(stage, running, minutes * 60, at)
+        running.processes.stop()
+    return tables.outcome(growth, RETAIN, SEGMENT_BYTES, options.host)
+
+
+def _fed(stage: Stage, running: Running, seconds: int, at: Callable[[float], object]) -> TopicSizes:
+    """Sizes while tuples come. Raises BenchError."""
+    path = stage.work / "retention.csv"
+    write_source(path, seconds + LEAD_S)
+    t0, of = math.ceil(time.time()) + LEAD_S, classes(running.state)
+    pace = ["--stime", "at", "--speed", "1", "--base", str(BASE_US), "--start", str(t0 * 1_000_000)]
+    publisher = stage.borealis("publish", "publish", keyed.SOURCE, str(path), "--app", NAME, *pace)
+    at_s: list[float] = []
+    sizes: dict[str, list[int]] = {name: [] for name in CLASSES}
+    while (elapsed := time.time() - t0) < seconds:
+        if publisher.poll() is not None:
+            raise BenchError(f"the publisher ended with code {publisher.returncode}; see publish.log")
+        at(max(0.0, elapsed))
+        if elapsed >= 0:
+            found = log_sizes(stage.broker.data_dir / "log", of)
+            at_s.append(elapsed)
+            for name, size in found.items():
+                sizes[name].append(size)
+        time.sleep(LOOK_S)
+    return TopicSizes(RATE, seconds, at_s, sizes, tentative_buckets(stage, running.state))

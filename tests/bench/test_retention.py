@@ -1,0 +1,40 @@
+"""Whether sizes stand still is judged by their means, once they are to stand still."""
+
+from __future__ import annotations
+
+import pytest
+
+from borealis_py.bench.experiments.retention.tables import INTERNAL, TopicSizes, outcome
+from borealis_py.bench.measure.volume import CLASSES
+
+SECONDS = 600
+AT_S = [float(s) for s in range(0, SECONDS, 5)]
+
+
+def growth(size: object) -> TopicSizes:
+    """Of each internal class, `size(seconds)` bytes; the others grow."""
+    assert callable(size)
+    sizes = {name: [size(s) if name in INTERNAL else 10_000 + 1_000 * int(s) for s in AT_S] for name in CLASSES}
+    return TopicSizes(4_000, SECONDS, AT_S, sizes, 0)
+
+
+def test_what_fills_and_is_freed_again_stands_still() -> None:
+    found = outcome(growth(lambda s: 4_000_000 + 50_000 * (int(s) % 20)), "30s", 1 << 20, "process")
+    assert found.worse == ""
+    assert found.rows[-1][-1] == "<= 15% met"
+    assert found.ratios["internal topics: least mean to the largest"] > 0.99
+
+
+def test_what_grows_until_it_is_old_enough_counts_from_then_on() -> None:
+    assert outcome(growth(lambda s: 1_000_000 + min(int(s), 200) * 100_000), "30s", 1 << 20, "process").worse == ""
+
+
+def test_what_grows_for_ever_is_named() -> None:
+    found = outcome(growth(lambda s: 1_000_000 + int(s) * 10_000), "30s", 1 << 20, "process")
+    assert found.worse == "Internal topics vary by 92% once they are to stand still."
+    assert found.rows[-1][-1] == "<= 15% MISSED"
+
+
+def test_a_run_without_a_whole_stretch_says_nothing() -> None:
+    with pytest.raises(ValueError, match="60 s are too short"):
+        outcome(TopicSizes(4_000, 60, [0.0], {name: [1] for name in CLASSES}, 0), "30s", 1 << 20, "process")
