@@ -73,7 +73,7 @@ class Catching:
 class KilledFigures:
     """Owners that were killed. `gaps_ms`: of each kill, the longest silence of the live view until results flow again;
     `with_tentative`: after how many kills a result was tentative; `unlabelled`: tentative buckets that name no missing
-    source; `sent`: rows written; `late`: of these, dead letters, since the broker appends a row up to milliseconds after
+    source; `sent`: rows written; `late`: dead letters, since a broker appends a row up to milliseconds after
     it has stamped it; `rows`: in the corrected stream; `repeated`, `missing`: there, dead letters apart."""
 
     gaps_ms: list[float]
