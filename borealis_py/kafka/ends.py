@@ -99,28 +99,34 @@ class EndsAsker:
 
 def _ends(consumer: Consumer, feeds: Sequence[Feed], code: int, reference: weakref.ref[KafkaEnds]) -> Ends:
     try:
-        return _together(consumer, feeds, code)
+        ends, refused = _together(consumer, feeds, code)
     except KafkaException:
-        return {} if reference() is None else _by_leader(consumer, feeds, code)
+        ends, refused = dict.fromkeys(feeds), feeds
+    if not refused or reference() is None:
+        return ends
+    return {**ends, **_by_leader(consumer, refused, code)}
 
 
 def _by_leader(consumer: Consumer, feeds: Sequence[Feed], code: int) -> Ends:
-    """Query the feeds of each leader separately: one silent broker or missing topic fails a query that names it."""
+    """Learn the leaders anew and query the feeds of each separately: one silent broker or missing topic fails a query
+    that names it; of a topic that has grown a client does not know the new partitions for minutes."""
     ends: dict[Feed, int | None] = dict.fromkeys(feeds)
-    with suppress(KafkaException):
-        found = consumer.list_topics(timeout=ANSWER_S).topics
-        led: dict[int, list[Feed]] = {}
-        for feed in feeds:
-            partition = found[feed.topic].partitions.get(feed.partition) if feed.topic in found else None
-            if partition is not None and partition.leader >= 0:
-                led.setdefault(partition.leader, []).append(feed)
-        for own in led.values():
-            with suppress(KafkaException):
-                ends |= _together(consumer, own, code)
+    led: dict[int, list[Feed]] = {}
+    with suppress(KafkaException):  # where one topic is not told of, none would be
+        for topic in sorted({feed.topic for feed in feeds}):
+            found = consumer.list_topics(topic, timeout=ANSWER_S).topics[topic].partitions
+            for feed in (feed for feed in feeds if feed.topic == topic and feed.partition in found):
+                if found[feed.partition].leader >= 0:
+                    led.setdefault(found[feed.partition].leader, []).append(feed)
+    for own in led.values():
+        with suppress(KafkaException):
+            ends |= _together(consumer, own, code)[0]
     return ends
 
 
-def _together(consumer: Consumer, feeds: Iterable[Feed], code: int) -> Ends:
+def _together(consumer: Consumer, feeds: Iterable[Feed], code: int) -> tuple[dict[Feed, int | None], list[Feed]]:
+    """The ends, and the feeds that the client or the broker refused to tell of."""
     asked = [TopicPartition(feed.topic, feed.partition, code) for feed in feeds]
-    told = consumer.offsets_for_times(asked, timeout=ANSWER_S)
-    return {Feed(tp.topic, tp.partition): tp.offset if tp.error is None and tp.offset >= 0 else None for tp in told}
+    told = {Feed(tp.topic, tp.partition): tp for tp in consumer.offsets_for_times(asked, timeout=ANSWER_S)}
+    ends = {feed: tp.offset if tp.error is None and tp.offset >= 0 else None for feed, tp in told.items()}
+    return ends, [feed for feed, tp in told.items() if tp.error is not None]

@@ -25,12 +25,13 @@ class Client:
     def __init__(self, ends: dict[Feed, int], leaders: dict[Feed, int]) -> None:
         self.ends, self.leaders = ends, leaders
         self.silent: set[int] = set()
+        self.unheard_of: set[Feed] = set()
         self.asked: list[list[Feed]] = []
         self.threads: set[int] = set()
         self.begun, self.free, self.closed = threading.Event(), threading.Event(), threading.Event()
         self.free.set()
 
-    def offsets_for_times(self, partitions: list[TopicPartition], timeout: float) -> list[TopicPartition]:
+    def offsets_for_times(self, partitions: list[TopicPartition], timeout: float) -> list[Any]:
         self.threads.add(threading.get_ident())
         feeds = [Feed(tp.topic, tp.partition) for tp in partitions]
         self.asked.append(feeds)
@@ -39,12 +40,22 @@ class Client:
         assert {tp.offset for tp in partitions} == {-1}
         if any(feed not in self.leaders or self.leaders[feed] in self.silent for feed in feeds):
             raise KafkaException(KafkaError(KafkaError._TIMED_OUT))
-        return [TopicPartition(*feed, self.ends[feed]) for feed in feeds]
+        unknown = KafkaError(KafkaError._UNKNOWN_PARTITION)
+        return [
+            SimpleNamespace(
+                topic=feed.topic,
+                partition=feed.partition,
+                offset=self.ends[feed],
+                error=unknown if feed in self.unheard_of else None,
+            )
+            for feed in feeds
+        ]
 
-    def list_topics(self, timeout: float) -> Any:
+    def list_topics(self, topic: str, timeout: float) -> Any:
         if not self.leaders:
             raise KafkaException(KafkaError(KafkaError._TRANSPORT))
-        topics: dict[str, Any] = {}
+        self.unheard_of = {feed for feed in self.unheard_of if feed.topic != topic}
+        topics: dict[str, Any] = {topic: SimpleNamespace(partitions={})}
         for (name, partition), leader in self.leaders.items():
             topic = topics.setdefault(name, SimpleNamespace(partitions={}))
             topic.partitions[partition] = SimpleNamespace(leader=leader)
@@ -78,6 +89,13 @@ def test_a_partition_without_a_leader_and_a_topic_that_is_gone_are_unknown() -> 
     client = Client({A: 5}, {A: 1, B: -1})
     client.silent = {-1}
     assert ask(client, A, B, C).poll() == {A: 5, B: None, C: None}
+
+
+def test_a_partition_that_is_new_to_the_client_is_asked_for_again() -> None:
+    client = Client({A: 5, B: 0}, {A: 1, B: 1})
+    client.unheard_of = {B}
+    assert ask(client, A, B).poll() == {A: 5, B: 0}
+    assert client.asked == [[A, B], [B]]
 
 
 def test_where_nobody_answers_all_are_unknown() -> None:

@@ -8,11 +8,12 @@ from collections.abc import Callable, Mapping
 from typing import Protocol, TypeVar
 
 import pytest
+from confluent_kafka.admin import AdminClient, NewPartitions
 
 from borealis_py.kafka import topic_watch
 from borealis_py.kafka.log import KafkaLog
 from borealis_py.log.base import Feed
-from borealis_py.log.foreign import Told
+from borealis_py.log.foreign import Told, TopicWatch
 
 Fill = Callable[[Feed, list[bytes]], None]
 A = TypeVar("A", covariant=True)
@@ -20,6 +21,13 @@ A = TypeVar("A", covariant=True)
 
 class Query(Protocol[A]):
     def poll(self) -> A | None: ...
+
+
+def told(watch: TopicWatch, partitions: list[int]) -> Mapping[int, Told]:
+    query = watch.ask_ends(partitions)
+    while (answer := query.poll()) is None:
+        time.sleep(0.001)
+    return answer
 
 
 def test_it_wakes_when_an_answer_is_whole(log: KafkaLog, new_feed: Callable[..., Feed], fill: Fill) -> None:
@@ -39,6 +47,20 @@ def test_it_wakes_when_an_answer_is_whole(log: KafkaLog, new_feed: Callable[...,
     watch.close()
 
 
+def test_ends_of_partitions_that_came_after_the_first_question_are_told(
+    log: KafkaLog, new_feed: Callable[..., Feed], fill: Fill
+) -> None:
+    """Kafka's client keeps what it knows of a topic for minutes."""
+    feed = new_feed()
+    watch = log.topic_watch(feed.topic, lambda: None)
+    assert told(watch, [0]) == {0: Told(0, 0)}
+    admin = AdminClient({"bootstrap.servers": log.bootstrap})
+    admin.create_partitions([NewPartitions(feed.topic, 3)])[feed.topic].result()
+    fill(Feed(feed.topic, 2), [b"1"])
+    assert told(watch, [0, 1, 2]) == {0: Told(0, 0), 1: Told(0, 0), 2: Told(1, 1)}
+    watch.close()
+
+
 def test_what_is_committed_is_asked_for_less_often(
     log: KafkaLog, new_feed: Callable[..., Feed], fill: Fill, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -46,20 +68,13 @@ def test_what_is_committed_is_asked_for_less_often(
     feed = new_feed()
     fill(feed, [b"1"])
     watch = log.topic_watch(feed.topic, lambda: None)
-
-    def told(partitions: list[int]) -> Mapping[int, Told]:
-        query = watch.ask_ends(partitions)
-        while (answer := query.poll()) is None:
-            time.sleep(0.001)
-        return answer
-
-    assert told([0]) == {0: Told(1, 1)}
+    assert told(watch, [0]) == {0: Told(1, 1)}
     monkeypatch.setattr(topic_watch, "COMMITTED_S", 1e6)
     fill(feed, [b"2"])
-    assert told([0]) == {0: Told(1, 2)}
-    assert told([0, 7]) == {0: Told(2, 2), 7: Told(None, None)}
+    assert told(watch, [0]) == {0: Told(1, 2)}
+    assert told(watch, [0, 7]) == {0: Told(2, 2), 7: Told(None, None)}
     monkeypatch.setattr(topic_watch, "COMMITTED_S", 0)
     fill(feed, [b"3"])
-    while told([0, 7])[0] != Told(3, 3):
+    while told(watch, [0, 7])[0] != Told(3, 3):
         pass
     watch.close()
