@@ -56,7 +56,7 @@ def skip(
     """Give up a partition of a source's topic that cannot be read, until `--undo`: no result waits for it any more.
 
     Its ingresses go on reading it. What it still holds, and what comes while it is given up, is copied where it comes
-    in time; the rest becomes dead letters. A partition that can be read is refused.
+    in time; the rest becomes dead letters. A partition that nothing waits for is refused.
     """
     from borealis_py.app.sources.settings import check_skip
     from borealis_py.log.messages import PartitionSkip

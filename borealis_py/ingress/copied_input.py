@@ -11,11 +11,12 @@ from borealis_py.ingress.topic.foreign_topic import ForeignTopic
 
 @dataclass(frozen=True, slots=True)
 class CopiedInput:
-    """One input of an owner. `boundary`: the last one promised. `lag`: records that have not been copied yet, of all
-    partitions that it waits for; None: the broker did not tell an end of theirs. `rows`: copied; `rejected`: made dead
-    letters, `late` of them because they were late; all since the owner began to own. `unreadable`: partitions that
-    cannot be read now. `given_up`: those that it does not wait for. `waits_for`: what a partition's records need to be
-    decoded; "": nothing. `misread`: how times of refused rows seem to be read wrong; "": nothing says so."""
+    """One input of an owner. `boundary`: the last one promised. `lag`: records that have not been copied yet, of
+    all partitions that it waits for; None: the broker did not tell an end of theirs. `rows`: copied; `rejected`:
+    made dead letters, `late` of them because they were late; all since the owner began to own. `unreadable`:
+    partitions that cannot be read now. `given_up`: those that it does not wait for. `waits_for`: what a partition's
+    records need to be decoded; "": nothing. `too_far`: partitions whose next row waits for the boundary (B53).
+    `misread`: how times of refused rows seem to be read wrong; "": nothing says so."""
 
     boundary: int
     lag: int | None
@@ -26,6 +27,7 @@ class CopiedInput:
     given_up: tuple[int, ...] = ()
     waits_for: str = ""
     misread: str = ""
+    too_far: tuple[int, ...] = ()
 
     @classmethod
     def of(
@@ -51,6 +53,7 @@ class CopiedInput:
             tuple(p for p in fed if p in given_up),
             next((queue.waits_for for p in own if (queue := topic.queues.get(p)) and queue.waits_for), ""),
             writer.misread,
+            tuple(p for p in fed if (queue := topic.queues.get(p)) and queue.too_far),
         )
 
 

@@ -307,10 +307,9 @@ class Copier:
     def _refuse(self, writer: InputWriter, partition: int, after: int, reason: str, now_us: int) -> None:
         """A dead letter for what is not there any more. Copying goes on at `after`."""
         log.error(reason)
-        if writer.ended:
-            return
-        self._counts.rejected += 1
-        writer.add(InputPart.gap(partition, reason, after, self._decoder.schema), now_us)
+        if not writer.ended:
+            self._counts.rejected += 1
+            writer.add(InputPart.gap(partition, reason, after, self._decoder.schema), now_us)
 
     def _copy_some(self, partition: int, now_us: int) -> int:
         """Copy the first of a partition's records that may go now. Returns their number."""
@@ -324,7 +323,8 @@ class Copier:
         if not count:
             return 0
         count = min(count, self._below_horizon(partition, head, inputs, future, now_us))
-        if not count:
+        queue.too_far = not count
+        if queue.too_far:
             self._hold_up_nobody([partition])  # it waits for other partitions of its own, and that may be long
             return 0
         part, rest = head.cut(count)

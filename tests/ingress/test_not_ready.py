@@ -12,7 +12,7 @@ from borealis_py.ingress.formats.json_objects import JsonFormat
 from borealis_py.ingress.topic.partition_queue import PartitionQueue
 from borealis_py.log.base import Feed, Record
 from borealis_py.runtime.ingress.reporting import ReportedSession
-from tests.ingress.worlds import COLUMNS, TopicWorld
+from tests.ingress.worlds import AHEAD_MAX_US, COLUMNS, TopicWorld
 
 WHY = "schema 7: the registry does not answer"
 
@@ -111,3 +111,29 @@ def test_a_backlog_elsewhere_does_not_wait_for_records_that_cannot_be_decoded() 
         world.send(1, ago=30_000_000 - i * 500_000)
         world.run(0.1)
     assert len(world.copied(1).rows) == 20
+
+
+def test_a_row_that_is_stamped_too_far_ahead_of_a_silent_input_is_told_of() -> None:
+    """Partition 1 feeds the same input as 0, which says nothing: the boundary stands still, and the row waits for it."""
+    world = TopicWorld(partitions=2, inputs=1, expect_us=1_000_000)
+    process = world.copying()
+    world.send(0)
+    world.send(1)
+    world.run(5)
+    ahead = world.send(1, ago=-(AHEAD_MAX_US - 1_000_000))
+    world.run(5)
+    assert process.session is not None
+    reported = ReportedSession(process.session, "orders", world.plan.spec, 100_000)
+
+    def missing() -> str:
+        reported.turn(world.now)
+        (told,) = reported.report().inputs
+        return told.missing
+
+    assert ahead not in [row["n"] for row in world.copied().rows]
+    assert missing() == "silent, and what comes next in partition 1 is stamped too far ahead of that to be copied"
+    for _ in range(4):
+        world.send(0)
+        world.run(0.5)
+    assert ahead in [row["n"] for row in world.copied().rows]
+    assert missing() == ""

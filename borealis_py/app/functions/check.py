@@ -140,8 +140,10 @@ def remarks(reports: Sequence[FunctionReport]) -> Iterator[str]:
     """What a user should know of trials that found no difference, one line each."""
     for r in reports:
         rows = "generated rows" if r.generated else "rows"
-        if r.useless:
-            hint = "; give rows of yours: `borealis check FILE --rows SOURCE=ROWS.jsonl`" if r.generated else ""
+        hint = "; give rows of yours: `borealis check FILE --rows SOURCE=ROWS.jsonl`" if r.generated else ""
+        if not r.rows:
+            yield f"{r.label}: {r.function} returned nothing for the {rows}, so nothing was compared{hint}"
+        elif r.useless:
             yield f"{r.label}: {r.function} refused all {r.rows} {rows}, so nothing was compared: {r.reason}{hint}"
         elif r.refused:
             yield f"{r.label}: {r.function} refused {r.refused} of {r.rows} {rows}, the first: {r.reason}"

@@ -7,6 +7,7 @@ function does wrong may lie in the row or in the process, so each error is unsur
 from __future__ import annotations
 
 import re
+import threading
 import traceback
 from collections.abc import Callable, Sequence
 from functools import cache
@@ -71,7 +72,9 @@ class CalledFunction:
             raise EngineOutOfMemory(
                 f"{self.name} needs more memory than there is, for {rows.num_rows} rows of one bucket or group"
             ) from exc
-        except (Exception, SystemExit) as exc:  # a function that exits must not end its replica
+        except BaseException as exc:  # a function that exits, or is cancelled, must not end its replica
+            if isinstance(exc, KeyboardInterrupt) and threading.current_thread() is threading.main_thread():
+                raise  # a user's, of a command
             raise RowError(f"{self.name}: {_reason(exc, self._file)}", False) from exc
 
     def _given(self, rows: pa.RecordBatch) -> Any:

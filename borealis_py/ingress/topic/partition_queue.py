@@ -39,6 +39,8 @@ class PartitionQueue:
         """When its records last came, or were copied."""
         self.waits_for = ""
         """What its next record needs to be decoded, for people; "": nothing."""
+        self.too_far = False
+        """Its next row lies so far ahead of an input's boundary that it waits until that has moved (B53)."""
         self._items: deque[Record | Gap] = deque()
         self._bytes = 0
         self._head: Decoded | None = None

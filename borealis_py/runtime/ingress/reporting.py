@@ -79,6 +79,9 @@ class ReportedSession:
         by_silence = self._spec.boundary == "data" or expect_us is not None
         behind_us = self._now_us - self._spec.lateness_us - one.boundary
         allowed_us = (expect_us or 0) + 2 * self._bucket_us + SILENT_US
-        if by_silence and one.lag == 0 and behind_us > allowed_us:
-            return "silent"
-        return ""
+        if not by_silence or behind_us <= allowed_us:
+            return ""
+        if one.too_far:
+            held = f"partition{'s' * (len(one.too_far) > 1)} {', '.join(map(str, one.too_far))}"
+            return f"silent, and what comes next in {held} is stamped too far ahead of that to be copied"
+        return "silent" if one.lag == 0 else ""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from asyncio import CancelledError
 from typing import Any
 
 import pyarrow as pa
@@ -43,6 +44,12 @@ def dropping(table: pa.Table) -> pa.Table:
 def exiting(table: pa.Table) -> pa.Table:
     if None in table["k"].to_pylist():
         raise SystemExit(3)
+    return table.select(["k"])
+
+
+def cancelled(table: pa.Table) -> pa.Table:
+    if None in table["k"].to_pylist():
+        raise CancelledError
     return table.select(["k"])
 
 

@@ -169,14 +169,19 @@ def test_what_a_function_does_wrong_is_its_row_s_dead_letter(
         assert (reject.source, reject.offset) == ("q", -1)
 
 
-def test_a_function_that_exits_costs_its_row_and_no_process() -> None:
+@pytest.mark.parametrize(
+    ("function", "reason"), [(scoring.exiting, "SystemExit: 3"), (scoring.cancelled, "CancelledError")]
+)
+def test_a_function_that_exits_costs_its_row_and_no_process(function: Any, reason: str) -> None:
     rows: list[Row] = [("a", 1, 1.0, True, 1), (None, 1, 1.0, True, 2)]
-    with kernel(lambda app, a, b: a.apply(scoring.exiting, {"k": "string"})) as on:
+    with kernel(lambda app, a, b: a.apply(function, {"k": "string"})) as on:
         output = stepped(on, rows)
         assert [row["k"] for row in on.to_dicts(output.rows)] == ["a"]
-    assert [reject.reason.split(": ", 1)[1] for reject in output.rejects] == [
-        f"scoring.exiting: SystemExit: 3 (line {scoring.exiting.__code__.co_firstlineno + 2})"
-    ]
+    (reject,) = output.rejects
+    where = f"(line {function.__code__.co_firstlineno + 2})"
+    assert re.fullmatch(
+        rf"scoring.{function.__name__}: {reason}:? ?{re.escape(where)}", reject.reason.split(": ", 1)[1]
+    )
 
 
 def test_one_bad_row_of_many_takes_few_calls() -> None:
