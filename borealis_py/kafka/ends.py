@@ -101,7 +101,7 @@ def _ends(consumer: Consumer, feeds: Sequence[Feed], code: int, reference: weakr
     try:
         ends, refused = _together(consumer, feeds, code)
     except KafkaException:
-        ends, refused = dict.fromkeys(feeds), feeds
+        ends, refused = dict.fromkeys(feeds), list(feeds)
     if not refused or reference() is None:
         return ends
     return {**ends, **_by_leader(consumer, refused, code)}

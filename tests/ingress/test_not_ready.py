@@ -114,7 +114,7 @@ def test_a_backlog_elsewhere_does_not_wait_for_records_that_cannot_be_decoded() 
 
 
 def test_a_row_that_is_stamped_too_far_ahead_of_a_silent_input_is_told_of() -> None:
-    """Partition 1 feeds the same input as 0, which says nothing: the boundary stands still, and the row waits for it."""
+    """Partition 1 feeds the same input as 0, which says nothing: the boundary stands still, and the row waits."""
     world = TopicWorld(partitions=2, inputs=1, expect_us=1_000_000)
     process = world.copying()
     world.send(0)
