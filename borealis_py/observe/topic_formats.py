@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 from codecs import BOM_UTF8
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -100,16 +101,16 @@ def _text(value: bytes | None) -> str | None:
 def _delimited(texts: Sequence[str | None]) -> SampledFormat | None:
     """CSV, if nearly all lines have the same number of values; None: they have not."""
     lines = [text.rstrip("\r\n") for text in texts if text is not None]
-    if len(lines) < 2 or any("\n" in line or '"' in line for line in lines):
+    if len(lines) < 2 or any("\n" in line for line in lines):
         return None
     for delimiter in DELIMITERS:
-        width, count = Counter(line.count(delimiter) + 1 for line in lines).most_common(1)[0]
+        width, count = Counter(len(_values(line, delimiter)) for line in lines).most_common(1)[0]
         if width > 1 and count >= MOSTLY * len(lines):
             break
     else:
         return None
     names = [f"c{i}" for i in range(1, width + 1)]
-    rows = [None if text is None else text.rstrip("\r\n").split(delimiter) for text in texts]
+    rows = [None if text is None else _values(text.rstrip("\r\n"), delimiter) for text in texts]
     usable = [row for row in rows if row is not None and len(row) == width]
     readers = [_reader([row[i] for row in usable]) for i in range(width)]
     objects = [
@@ -121,6 +122,16 @@ def _delimited(texts: Sequence[str | None]) -> SampledFormat | None:
     fields = ", ".join(f'"{name}"' for name in names)
     more = () if delimiter == "," else (f"delimiter={delimiter!r}".replace("'", '"'),)
     return SampledFormat("csv", objects, (f"fields=[{fields}]", *more))
+
+
+def _values(line: str, delimiter: str) -> list[str]:
+    """Of a line; none: it is no CSV."""
+    if '"' not in line:
+        return line.split(delimiter)
+    try:
+        return next(csv.reader([line], delimiter=delimiter, strict=True))
+    except csv.Error:
+        return []
 
 
 def _reader(texts: Sequence[str]) -> Any:

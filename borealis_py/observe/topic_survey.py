@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import date, datetime, timedelta
+from decimal import Decimal
 from typing import Any
 
 from borealis_py.log.base import Record
@@ -17,6 +19,8 @@ from borealis_py.query.errors import QueryError
 from borealis_py.query.ingress_spec import FORMATS
 from borealis_py.query.names import STIME, WINDOW_END, WINDOW_START, check_columns
 from borealis_py.query.units import format_duration
+from borealis_py.types.spelling import parse_type
+from borealis_py.types.values import NUMBER, TEXT_MAX, Misfit, rules, sent
 
 UNIT_US = {"s": 1_000_000.0, "ms": 1_000.0, "us": 1.0, "ns": 0.001}
 YEAR_2000_US, YEAR_2100_US = 946_684_800_000_000, 4_102_444_800_000_000
@@ -28,6 +32,9 @@ LATENESSES_US = tuple(
 )
 """Latenesses to suggest."""
 INT64_MAX = 2**63 - 1
+PRECISION, PRECISION_MAX = 18, 38
+"""Digits of a decimal to suggest, and the most there are."""
+_TIME, _DATE = re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d"), re.compile(r"\d{4}-\d\d-\d\d$")
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +133,7 @@ def survey(topic: str, partitions: int, records: Sequence[Record], found: Sample
         found: their format; None: it is to be recognised.
     """
     found = found or recognised(records)
-    objects = [one for one in found.objects if one is not None]
+    objects = _with_times([one for one in found.objects if one is not None], found.types or {})
     rows = [record for record, one in zip(records, found.objects, strict=True) if one is not None]
     fields = _distinct([*_by_schema(objects, found.types or {}), *_fields(objects, found.types or {})])
     stime, unit = _time_field(fields, objects, rows)
@@ -149,12 +156,12 @@ def survey(topic: str, partitions: int, records: Sequence[Record], found: Sample
 
 def _fields(objects: Iterable[Mapping[str, Any]], known: Collection[str]) -> list[FieldSurvey]:
     """The fields that the objects show, but those that are `known`."""
-    kinds: dict[str, Counter[str]] = {}
+    values: dict[str, list[object]] = {}
     for one in objects:
         for name, value in one.items():
             if name not in known:
-                kinds.setdefault(name, Counter())[_kind(value)] += 1
-    return [_field(name, seen) for name, seen in kinds.items()]
+                values.setdefault(name, []).append(value)
+    return [_field(name, Counter(map(_kind, own)), [v for v in own if v is not None]) for name, own in values.items()]
 
 
 def _distinct(found: Sequence[FieldSurvey]) -> tuple[FieldSurvey, ...]:
@@ -176,6 +183,34 @@ def _by_schema(objects: Sequence[Mapping[str, Any]], types: Mapping[str, tuple[s
     ]
 
 
+def _with_times(objects: Sequence[Mapping[str, Any]], known: Collection[str]) -> Sequence[Mapping[str, Any]]:
+    """The objects with times and dates in place of the texts that spell them, in fields that have nothing else."""
+    texts: dict[str, list[object]] = {}
+    for one in objects:
+        for name, value in one.items():
+            if value is not None and name not in known:
+                texts.setdefault(name, []).append(value)
+    readers = {name: read for name, values in texts.items() if (read := _reader_of(values)) is not None}
+    if not readers:
+        return objects
+    return [
+        {name: readers[name](value) if name in readers and value is not None else value for name, value in one.items()}
+        for one in objects
+    ]
+
+
+def _reader_of(values: Sequence[object]) -> Callable[[str], datetime | date] | None:
+    for pattern, rule in ((_TIME, rules(parse_type("timestamp"))), (_DATE, rules(parse_type("date")))):
+        if rule is not None and all(isinstance(value, str) and pattern.match(value) for value in values):
+            try:
+                for value in values:
+                    sent(rule, value)
+            except Misfit:
+                return None
+            return lambda value, rule=rule: rule.read(str(sent(rule, value)))  # type: ignore[misc]
+    return None
+
+
 def _kind(value: object) -> str:
     if value is None:
         return "null"
@@ -183,10 +218,14 @@ def _kind(value: object) -> str:
         return "bool"
     if isinstance(value, int):
         return "int64" if -INT64_MAX - 1 <= value <= INT64_MAX else "large integer"
-    return {float: "double", str: "string", dict: "object", list: "array"}.get(type(value), "unknown")
+    if isinstance(value, str) and len(value) <= TEXT_MAX and NUMBER.fullmatch(value):
+        return "number as text"
+    if isinstance(value, dict | list):
+        return "json"
+    return {float: "double", str: "string", datetime: "timestamp", date: "date"}.get(type(value), "unknown")
 
 
-def _field(name: str, seen: Counter[str]) -> FieldSurvey:
+def _field(name: str, seen: Counter[str], values: Sequence[object]) -> FieldSurvey:
     null, kinds = seen["null"], set(seen) - {"null"}
     present = seen.total()
 
@@ -201,19 +240,40 @@ def _field(name: str, seen: Counter[str]) -> FieldSurvey:
         return unfit("it is null in all records")
     if kinds == {"int64", "double"}:
         kinds = {"double"}
+    elif kinds <= {"string", "number as text"}:
+        kinds = {"string"}  # texts of digits alone may be names
+    elif "number as text" in kinds and kinds <= {"int64", "large integer", "double", "number as text"}:
+        kinds = {_decimal_of(values)}
+    elif "json" in kinds:
+        kinds = {"json"}
+    kinds = {"string" if kind == "number as text" else kind for kind in kinds}
     if len(kinds) > 1:
         return unfit(f"its values are of several types: {', '.join(sorted(kinds))}")
     (kind,) = kinds
-    if kind not in ("int64", "double", "string", "bool"):
-        return unfit(f"its values are {'arrays' if kind == 'array' else f'{kind}s'}, for which there is no column type")
+    if kind in ("large integer", "unknown"):
+        return unfit(f"its values are {kind}s, for which there is no column type")
     return FieldSurvey(name, kind, present, null)
 
 
-def _us(value: int, unit: str) -> int:
+def _decimal_of(values: Iterable[object]) -> str:
+    """The decimal type that holds these numbers, with room for larger ones."""
+    whole = scale = 0
+    for value in values:
+        _, digits, exponent = Decimal(str(value)).as_tuple()
+        scale = max(scale, -int(exponent))
+        whole = max(whole, len(digits) + int(exponent))
+    return f"decimal({min(PRECISION_MAX, max(PRECISION, whole + scale))},{scale})"
+
+
+def _us(value: int | datetime, unit: str) -> int:
+    if isinstance(value, datetime):
+        return (value - datetime(1970, 1, 1)) // timedelta(microseconds=1)
     return int(value * UNIT_US[unit])
 
 
-def _unit_of(value: int) -> str | None:
+def _unit_of(value: int | datetime) -> str | None:
+    if isinstance(value, datetime):
+        return "us"
     return next((unit for unit in UNIT_US if YEAR_2000_US <= _us(value, unit) < YEAR_2100_US), None)
 
 
