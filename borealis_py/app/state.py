@@ -33,7 +33,7 @@ from borealis_py.protocol.settings import Timing
 from borealis_py.query.errors import QueryError, did_you_mean
 from borealis_py.query.ingress_spec import INGRESSES
 from borealis_py.query.names import base_name
-from borealis_py.query.partitions import physical
+from borealis_py.query.partitions import physical, source_parts
 from borealis_py.query.recovery import ACTIVE, RecoveryPlan
 from borealis_py.query.retention import Keep
 from borealis_py.query.spec import AppSpec
@@ -145,6 +145,13 @@ class AppState:
             kind = f" (it is a {self.spec.label(source).split()[0]}: replicas write its stream)" if written else ""
             raise NoSuchApp(f"app {self.name!r} has no source {source!r}{kind}{hint} sources: {', '.join(sources)}")
         return sources[source]
+
+    def inputs_of(self, source: str) -> tuple[str, ...]:
+        """The inputs that a source is: itself, or one for each partition or value of its topic. Raises NoSuchApp."""
+        if source in self.spec.sources:
+            return tuple(source_parts(self.spec, source))
+        self.schema(source)
+        return (source,)
 
     def published_schema(self, source: str) -> dict[str, str]:
         """The columns of a source that a publisher writes. Raises NoSuchApp, also for one that ingresses write."""

@@ -42,6 +42,8 @@ def server_properties(data_dir: Path, port: int, controller_port: int) -> str:
         "offsets.retention.minutes": 525600,
         "message.max.bytes": RECORD_BYTES_MAX,
         "replica.fetch.max.bytes": RECORD_BYTES_MAX,
+        # Records that were trimmed, or are too old, lie on the disk until Kafka looks again; by default every 5 min.
+        "log.retention.check.interval.ms": 30_000,
         # The default takes a third of this heap.
         "log.cleaner.dedupe.buffer.size": 16 << 20,
         "num.network.threads": 2,

@@ -161,7 +161,7 @@ def physical(app: AppSpec) -> AppSpec:
     return AppSpec(
         name=app.name,
         bucket_us=app.bucket_us,
-        sources={part: columns for name, columns in app.sources.items() for part in _source_parts(app, name)},
+        sources={part: columns for name, columns in app.sources.items() for part in source_parts(app, name)},
         nodes={part: node for name, spec in app.nodes.items() for part, node in _parts(app, name, spec)},
         queries={part: query for name, spec in app.queries.items() for part, query in _parts(app, name, spec)},
         retain=app.retain,
@@ -225,7 +225,7 @@ def _rewritten(app: AppSpec, spec: N, part: PartOp | None) -> N:
     return spec.model_copy(update={"plan": tuple(plan), "inputs": tuple(inputs), "partitions": None})
 
 
-def _source_parts(app: AppSpec, source: str) -> list[str]:
+def source_parts(app: AppSpec, source: str) -> list[str]:
     count = app.source_partitions.get(source)
     return [source] if count is None else [part_name(source, i) for i in range(count)]
 
@@ -233,7 +233,7 @@ def _source_parts(app: AppSpec, source: str) -> list[str]:
 def _read(app: AppSpec, op: SourceOp, plan: list[Op]) -> None:
     first = len(plan)
     if op.name in app.source_partitions:
-        plan += [SourceOp(name=part) for part in _source_parts(app, op.name)]
+        plan += [SourceOp(name=part) for part in source_parts(app, op.name)]
         plan.append(UnionOp(inputs=tuple(range(first, len(plan)))))
         return
     of = app.nodes[op.name].partitions if op.name in app.nodes else None

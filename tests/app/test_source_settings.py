@@ -35,6 +35,14 @@ def log(monkeypatch: pytest.MonkeyPatch) -> InstantLog:
     return described_log()
 
 
+def test_a_topic_stands_for_all_its_inputs_where_something_is_done_to_a_source() -> None:
+    state = described()
+    assert state.inputs_of("orders") == ("orders.0", "orders.1")
+    assert state.inputs_of("orders.1") == ("orders.1",)
+    with pytest.raises(NoSuchApp, match="no source 'ordres'; did you mean 'orders.1'"):
+        state.inputs_of("ordres")
+
+
 def test_what_is_no_source_of_an_ingress_is_refused_with_what_exists() -> None:
     refuse_other(described(), "orders")
     for name, told in (

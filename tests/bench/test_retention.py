@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from borealis_py.bench.experiments.retention import SEGMENT_BYTES, hastened
 from borealis_py.bench.experiments.retention.tables import INTERNAL, TopicSizes, outcome
 from borealis_py.bench.measure.volume import CLASSES
+from borealis_py.log import topics
 
 SECONDS = 600
 AT_S = [float(s) for s in range(0, SECONDS, 5)]
@@ -38,3 +40,10 @@ def test_what_grows_for_ever_is_named() -> None:
 def test_a_run_without_a_whole_stretch_says_nothing() -> None:
     with pytest.raises(ValueError, match="60 s are too short"):
         outcome(TopicSizes(4_000, 60, [0.0], {name: [1] for name in CLASSES}, 0), "30s", 1 << 20, "process")
+
+
+def test_what_would_take_an_hour_is_hastened_and_what_is_kept_by_event_time_is_not() -> None:
+    small = {"segment.bytes": SEGMENT_BYTES}
+    assert hastened(dict(topics.EVENT_TIME)) == small
+    assert hastened(dict(topics.SHORT)) == {**small, "segment.ms": 15_000, "retention.ms": 60_000}
+    assert hastened(dict(topics.COMPACTED)).keys() > {"min.compaction.lag.ms", "segment.ms"}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -26,7 +27,7 @@ def drills() -> None:
 
 @app.command()
 def source(
-    name: Annotated[str, typer.Argument(help="A source of the app.", show_default=False)],
+    name: Annotated[str, typer.Argument(help="A source of the app, or one of its inputs.", show_default=False)],
     duration: Annotated[str, typer.Option("--for", help="How long: 15s, 500ms, 2m.", show_default=False)],
     bootstrap: Bootstrap = None,
     app: AppName = None,
@@ -40,27 +41,28 @@ def source(
     for_us = parse_duration(duration, "--for")
     context = open_context(bootstrap)
     state = context.app(app)
-    state.schema(name)
+    inputs = state.inputs_of(name)
     now_us = time.time_ns() // 1000
     reader = StatusReader(context.log, state.name, now_us // 1000)
     try:
         until_us = time.time_ns() // 1000 + for_us
-        put_settings(context.log, state.name, {f"fail/{name}": SourceFailure(until_us)})
+        put_settings(context.log, state.name, {f"fail/{one}": SourceFailure(until_us) for one in inputs})
         with waiting(f"waiting until the replicas have lost {name}"):
-            seen = _wait(state, name, reader, min(SEEN_TIMEOUT_S, for_us / 1e6 + 2))
+            seen = _wait(state, inputs, reader, min(SEEN_TIMEOUT_S, for_us / 1e6 + 2))
     finally:
         reader.close()
     _tell(state, name, duration, seen, until_us, json)
 
 
-def _wait(state: AppState, source: str, reader: StatusReader, timeout_s: float) -> list[tuple[str, int]]:
-    """Wait until all reporting replicas report the source as unreachable; returns those that do."""
+def _wait(state: AppState, sources: Sequence[str], reader: StatusReader, timeout_s: float) -> list[tuple[str, int]]:
+    """Wait until all reporting replicas report these inputs as unreachable; returns those that do."""
     lost: set[tuple[str, int]] = set()
-    wanted = {(node, k) for node, k in state.replicas() if source in state.runs.node(node).inputs}
+    wanted = {(node, k) for node, k in state.replicas() if not {*sources}.isdisjoint(state.runs.node(node).inputs)}
     deadline = time.monotonic() + timeout_s
     while time.monotonic() < deadline and lost != wanted:
         for status in reader.poll():
-            if any(i.name == source and not i.reachable for i in status.inputs):
+            own = [i.reachable for i in status.inputs if i.name in sources]
+            if own and not any(own):
                 lost.add((status.node, status.replica))
         if lost != wanted:
             time.sleep(LOOK_S)

@@ -68,7 +68,8 @@ def outcome(growth: TopicSizes, retain: str, segment_bytes: int, host: str) -> O
         setup=(
             f"A node and a query behind it, two replicas each, host {host}, {growth.rate:,} tuples/s for "
             f"{growth.seconds} s, retain {retain} of everything but the corrected stream, which nothing trims, and "
-            f"segments of {segment_bytes:,} bytes. Means of {STRETCH_S:g} s from {settled_s:g} s on. "
+            f"segments of {segment_bytes:,} bytes; control and status kept for a minute instead of an hour, progress "
+            f"compacted after 15 s instead of 10 min. Means of {STRETCH_S:g} s from {settled_s:g} s on. "
             f"{growth.tentative} buckets were tentative."
         ),
         worse="" if met else f"Internal topics vary by {spread:.0%} once they are to stand still.",
