@@ -11,7 +11,13 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 
 from confluent_kafka import KafkaException
-from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
+from confluent_kafka.admin import (  # type: ignore[attr-defined]
+    AdminClient,
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
+    ResourceType,
+)
 
 from borealis_py.app.topics import topics_of
 from borealis_py.bench.experiments.retention import tables
