@@ -159,13 +159,24 @@ def check_waits(spec: AppSpec, timing: Timing, queries: Iterable[str]) -> None:
 
 
 def remarks(spec: AppSpec, timing: Timing) -> list[str]:
-    """What a user should know about silence: queries whose inputs never count as missing, as long as Kafka answers."""
+    """What a user should know: queries whose inputs never count as missing, as long as Kafka answers; and topics that
+    would be waited for only if publishers of other sources had a lateness, which no app's file says."""
     found = []
     for query in spec.queries:
-        read = _read_by(spec, query)
+        read, wait_us = _read_by(spec, query), _wait_us(spec, query, timing)
+        published = [name for name in spec.sources_of(query) if name not in read]
+        late = [name for name, one in read.items() if published and one.lateness_us > wait_us]
+        if late:
+            most = max(late, key=lambda name: read[name].lateness_us)
+            over = format_duration(read[most].lateness_us - wait_us)
+            found.append(
+                f"query {query!r}: source {most!r} has lateness {format_duration(read[most].lateness_us)}, and the "
+                f"query waits {format_duration(wait_us)} for an input: unless publishers of {_names(published)} have "
+                f"a lateness of {over} at least, all its results are tentative at first"
+            )
         blind = [name for name, i in read.items() if i.boundary == "clock" and i.expect_us is None]
         if blind and len(blind) == len(spec.sources_of(query)):
-            wait = format_duration(_wait_us(spec, query, timing))
+            wait = format_duration(wait_us)
             found.append(
                 f"query {query!r}: no input of it can be missing unless a broker cannot be read: silence of "
                 f"{_names(blind)} means that nothing happened. With expect=, less than {wait}, an input that is silent "

@@ -204,6 +204,13 @@ def test_a_heartbeat_is_a_condition_over_the_columns() -> None:
         check_foreign(described({"heartbeat": "id + 1"}), Timing())
 
 
+def test_it_is_told_what_lateness_publishers_need_beside_a_topic_that_is_late() -> None:
+    (told,) = remarks(described({"lateness": "10s", "expect": "1s"}, source=True), Timing())
+    assert told.startswith("query 'q': source 't0' has lateness 10s, and the query waits 2750ms for an input: unless ")
+    assert "publishers of 'own' have a lateness of 7250ms at least" in told
+    assert remarks(described({"lateness": "2s", "expect": "1s"}, source=True), Timing()) == []
+
+
 def test_it_is_told_when_silence_would_go_unnoticed() -> None:
     (told,) = remarks(described({}, {}), Timing())
     assert "query 'q'" in told
