@@ -18,6 +18,7 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
+from borealis_py.engine.increments import EntriesPart, PartIncrement, increment_by_identity
 from borealis_py.engine.keyed.kept_rows import same_keys
 from borealis_py.engine.operators import Partial
 from borealis_py.engine.rows import buckets_of
@@ -30,7 +31,7 @@ Ends = Callable[[int, np.ndarray, np.ndarray, np.ndarray], np.ndarray]
 
 
 @dataclass(frozen=True)
-class CompactedBlocks(ABC):
+class CompactedBlocks(EntriesPart, ABC):
     """How rows are kept.
 
     `schema`: of a block; the first column is the key's hash. `by`: the key's columns. `width_us`: of a bucket, in
@@ -63,6 +64,10 @@ class CompactedBlocks(ABC):
             if batch.num_rows:
                 made.append((start, batch))
         return tuple(made)
+
+    def increment(self, before: Sequence[Partial], after: Sequence[Partial], since: int, end: int) -> PartIncrement:
+        """`engine.increments.StatePart`: blocks that were made anew."""
+        return increment_by_identity(before, after)
 
     @abstractmethod
     def _block(self, rows: pa.RecordBatch, hashes: np.ndarray, at: np.ndarray) -> pa.RecordBatch:

@@ -18,6 +18,7 @@ import pyarrow as pa
 
 from borealis_py.engine.classes import OperatorClass
 from borealis_py.engine.duck import Statement
+from borealis_py.engine.increments import StatePart
 from borealis_py.engine.keyed.keeping import KeepingOperator, check_memory
 from borealis_py.engine.keyed.kept_rows import (
     HASH,
@@ -113,9 +114,9 @@ class JoinOperator(KeepingOperator):
         return -(-(before_us + after_us if self.outer else max(before_us, after_us)) // self.left.width_us)
 
     @property
-    def state_schemas(self) -> tuple[pa.Schema, ...]:
-        """Of each part of its state: the left rows' blocks, and the right ones'."""
-        return self.left.schema, self.right.schema
+    def state_parts(self) -> tuple[StatePart, ...]:
+        """Each part of its state: the left rows' blocks, and the right ones'."""
+        return self.left, self.right
 
     def run(
         self, part: Slice, slots: NodeOutputs, state: Sequence[State]

@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from borealis_py.engine.classes import OperatorClass
 from borealis_py.engine.duck import Statement
+from borealis_py.engine.increments import StatePart
 from borealis_py.engine.keyed.keeping import EVER, KeepingOperator
 from borealis_py.engine.keyed.kept_rows import HASH, Found, hashed, taken
 from borealis_py.engine.keyed.open_rows import PLACE, START, OpenRows, numbered
@@ -58,8 +59,8 @@ class KeyWindowOperator(KeepingOperator):
         return str(self.kept.rule)
 
     @property
-    def state_schemas(self) -> tuple[pa.Schema, ...]:
-        return (self.kept.schema,)
+    def state_parts(self) -> tuple[StatePart, ...]:
+        return (self.kept,)
 
     def run(
         self, part: Slice, slots: NodeOutputs, state: Sequence[Sequence[Partial]]
