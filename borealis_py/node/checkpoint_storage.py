@@ -16,7 +16,8 @@ from __future__ import annotations
 import hashlib
 import os
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from textwrap import shorten
@@ -27,6 +28,9 @@ from borealis_py.log.base import LogError
 SUFFIX = ".ckpt"
 ASIDE = ".tmp"
 OBJECT_STORES = ("s3", "gcs", "abfs")
+HASH_BYTES = 32
+READERS = 16
+"""So many files are read from an object store at once: each takes a while, and they are many small ones."""
 SHORT = 400
 """The most characters of a file system's own message in an error."""
 
@@ -50,11 +54,14 @@ class CheckpointLocation(Protocol):
 
     def read(self, name: str) -> bytes: ...
 
+    def read_all(self, names: Iterable[str]) -> dict[str, bytes | OSError]:
+        """Files by name, each with its content, or why it could not be read. Raises nothing."""
+
     def write(self, name: str, content: bytes) -> None:
         """Write a file; replaces one of this name."""
 
-    def remove(self, name: str) -> None:
-        """Remove a file; does nothing if it does not exist."""
+    def remove(self, *names: str) -> None:
+        """Remove files in this order; does nothing for one that does not exist."""
 
     def remove_temporaries(self) -> list[str]:
         """Remove all temporary files, whichever process wrote them; returns their names.
@@ -97,6 +104,9 @@ class LocalLocation:
     def read(self, name: str) -> bytes:
         return (self._directory / name).read_bytes()
 
+    def read_all(self, names: Iterable[str]) -> dict[str, bytes | OSError]:
+        return {name: content_or_error(self, name) for name in names}
+
     def write(self, name: str, content: bytes) -> None:
         path = self._directory / name
         temporary = path.with_name(_aside(name))
@@ -111,13 +121,13 @@ class LocalLocation:
             raise
         _sync_directory(self._directory)  # the name is part of the directory, not of the file
 
-    def remove(self, name: str) -> None:
-        (self._directory / name).unlink(missing_ok=True)
+    def remove(self, *names: str) -> None:
+        for name in names:
+            (self._directory / name).unlink(missing_ok=True)
 
     def remove_temporaries(self) -> list[str]:
         left = sorted(path.name for path in self._directory.glob(f"*{ASIDE}"))
-        for name in left:
-            self.remove(name)
+        self.remove(*left)
         return left
 
     def sibling(self, name: str) -> LocalLocation:
@@ -175,6 +185,13 @@ class UriLocation:
         with as_os_error(), self._fs.open_input_stream(f"{self._path}/{name}") as file:
             return bytes(file.read())
 
+    def read_all(self, names: Iterable[str]) -> dict[str, bytes | OSError]:
+        wanted = list(names)
+        if len(wanted) < 2:
+            return {name: content_or_error(self, name) for name in wanted}
+        with ThreadPoolExecutor(min(READERS, len(wanted))) as threads:
+            return dict(zip(wanted, threads.map(lambda name: content_or_error(self, name), wanted), strict=True))
+
     def write(self, name: str, content: bytes) -> None:
         path = f"{self._path}/{name}"
         if self._at_once:
@@ -188,13 +205,13 @@ class UriLocation:
             self._delete(temporary)
             raise
 
-    def remove(self, name: str) -> None:
-        self._delete(f"{self._path}/{name}")
+    def remove(self, *names: str) -> None:
+        for name in names:
+            self._delete(f"{self._path}/{name}")
 
     def remove_temporaries(self) -> list[str]:
         left = [] if self._at_once else self._files(ASIDE)
-        for name in left:
-            self.remove(name)
+        self.remove(*left)
         return left
 
     def sibling(self, name: str) -> UriLocation:
@@ -241,6 +258,14 @@ class UriLocation:
             except OSError:
                 if self._fs.get_file_info(path).is_file:
                     raise
+
+
+def content_or_error(place: CheckpointLocation, name: str) -> bytes | OSError:
+    """A file's content, or why it could not be read."""
+    try:
+        return place.read(name)
+    except OSError as exc:
+        return exc
 
 
 def location_at(uri: str, *parts: str) -> UriLocation:
@@ -309,11 +334,16 @@ def sealed(magic: bytes, content: bytes) -> bytes:
     return magic + hashlib.sha256(content).digest() + content
 
 
+def seal_of(magic: bytes, file: bytes) -> bytes:
+    """The hash in a sealed file, of its content."""
+    return file[len(magic) : len(magic) + HASH_BYTES]
+
+
 def unsealed(magic: bytes, file: bytes) -> bytes:
     """What was sealed. Raises ValueError: that is not in the file as it was."""
-    head = len(magic) + 32
+    head = len(magic) + HASH_BYTES
     if file[: len(magic)] != magic or len(file) < head:
         raise ValueError("the file is no checkpoint, or cut short")
-    if hashlib.sha256(file[head:]).digest() != file[len(magic) : head]:
+    if hashlib.sha256(file[head:]).digest() != seal_of(magic, file):
         raise ValueError("the content does not match its hash")
     return file[head:]
