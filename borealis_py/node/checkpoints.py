@@ -34,8 +34,6 @@ from sunion.units import Bucket, Offset
 log = structlog.get_logger("borealis.checkpoint")
 KEEP = 3
 """So many bases are kept, each with the increments behind it: any two files may be lost."""
-INCREMENTS_MAX = 240
-"""Behind one base, two minutes with the usual `sync`: a start reads all of them."""
 CLOSE_S = 5.0
 """How long `close` waits for the location to take a checkpoint; then it is given up."""
 _INDEX = re.compile("0|[1-9][0-9]*")  # not what a copy is called, such as r01
