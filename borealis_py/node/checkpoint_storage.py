@@ -16,12 +16,12 @@ from __future__ import annotations
 import hashlib
 import os
 import uuid
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from textwrap import shorten
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 from borealis_py.log.base import LogError
 
@@ -29,8 +29,8 @@ SUFFIX = ".ckpt"
 ASIDE = ".tmp"
 OBJECT_STORES = ("s3", "gcs", "abfs")
 HASH_BYTES = 32
-READERS = 16
-"""So many files are read from an object store at once: each takes a while, and they are many small ones."""
+AT_ONCE = 16
+"""So many files of an object store are read or removed at once: each takes a while, and increments are many."""
 SHORT = 400
 """The most characters of a file system's own message in an error."""
 
@@ -61,7 +61,7 @@ class CheckpointLocation(Protocol):
         """Write a file; replaces one of this name."""
 
     def remove(self, *names: str) -> None:
-        """Remove files in this order; does nothing for one that does not exist."""
+        """Remove files, in any order; does nothing for one that does not exist."""
 
     def remove_temporaries(self) -> list[str]:
         """Remove all temporary files, whichever process wrote them; returns their names.
@@ -187,10 +187,7 @@ class UriLocation:
 
     def read_all(self, names: Iterable[str]) -> dict[str, bytes | OSError]:
         wanted = list(names)
-        if len(wanted) < 2:
-            return {name: content_or_error(self, name) for name in wanted}
-        with ThreadPoolExecutor(min(READERS, len(wanted))) as threads:
-            return dict(zip(wanted, threads.map(lambda name: content_or_error(self, name), wanted), strict=True))
+        return dict(zip(wanted, _at_once(lambda name: content_or_error(self, name), wanted), strict=True))
 
     def write(self, name: str, content: bytes) -> None:
         path = f"{self._path}/{name}"
@@ -206,8 +203,7 @@ class UriLocation:
             raise
 
     def remove(self, *names: str) -> None:
-        for name in names:
-            self._delete(f"{self._path}/{name}")
+        _at_once(lambda name: self._delete(f"{self._path}/{name}"), names)
 
     def remove_temporaries(self) -> list[str]:
         left = [] if self._at_once else self._files(ASIDE)
@@ -258,6 +254,17 @@ class UriLocation:
             except OSError:
                 if self._fs.get_file_info(path).is_file:
                     raise
+
+
+_Done = TypeVar("_Done")
+
+
+def _at_once(work: Callable[[str], _Done], names: Sequence[str]) -> list[_Done]:
+    """The result for each name. Raises what `work` raises."""
+    if len(names) < 2:
+        return [work(name) for name in names]
+    with ThreadPoolExecutor(min(AT_ONCE, len(names))) as threads:
+        return list(threads.map(work, names))
 
 
 def content_or_error(place: CheckpointLocation, name: str) -> bytes | OSError:

@@ -214,7 +214,8 @@ class CheckpointStore:
             bases = [name.base for name in names if name.is_base][-KEEP:]
             late = {name.base for name in names if name.bucket > bases[0]}
             old = [name for name in names if name.base not in bases and name.base not in late]
-            self.place.remove(*(str(name) for name in reversed(old)))  # a base last: what is left is never without it
+            self.place.remove(*(str(name) for name in old if not name.is_base))
+            self.place.remove(*(str(name) for name in old if name.is_base))  # nothing is left without its base
         except OSError as exc:
             log.warning("old checkpoints not removed", place=self.place.display_name(""), why=str(exc))
             return
