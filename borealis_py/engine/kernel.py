@@ -18,12 +18,12 @@ from borealis_py.engine.codec import ArrowRowCodec, ArrowSourceCodec
 from borealis_py.engine.compile import Compiled, Operator, compile_plan
 from borealis_py.engine.duck import MEMORY_BYTES, Duck
 from borealis_py.engine.fingerprint import fingerprint
-from borealis_py.engine.increments import StatePart, WindowEntries
 from borealis_py.engine.keyed.join import JoinOperator
 from borealis_py.engine.keyed.keeping import KeepingOperator
 from borealis_py.engine.operators import NodeOutputs, Partial, Slice, WindowedOperator
 from borealis_py.engine.partitioner import split_by_partition
 from borealis_py.engine.rows import ArrowRows, buckets_of, by_bucket, joined
+from borealis_py.engine.state.increments import StatePart, WindowEntries
 from borealis_py.protocol.settings import ROW_MAX_BYTES
 from borealis_py.query.errors import QueryError, did_you_mean
 from borealis_py.query.functions import CodeStore

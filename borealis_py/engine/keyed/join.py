@@ -18,7 +18,6 @@ import pyarrow as pa
 
 from borealis_py.engine.classes import OperatorClass
 from borealis_py.engine.duck import Statement
-from borealis_py.engine.increments import StatePart
 from borealis_py.engine.keyed.keeping import KeepingOperator, check_memory
 from borealis_py.engine.keyed.kept_rows import (
     HASH,
@@ -33,6 +32,7 @@ from borealis_py.engine.keyed.kept_rows import (
     usable,
 )
 from borealis_py.engine.operators import NodeOutputs, Partial, Rows, Slice, dead_letter_values, readable
+from borealis_py.engine.state.increments import StatePart
 from borealis_py.query.names import STIME
 from sunion.model import Reject
 

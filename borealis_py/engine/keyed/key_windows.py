@@ -15,7 +15,6 @@ import pyarrow as pa
 
 from borealis_py.engine.classes import OperatorClass
 from borealis_py.engine.duck import Statement
-from borealis_py.engine.increments import StatePart
 from borealis_py.engine.keyed.keeping import EVER, KeepingOperator
 from borealis_py.engine.keyed.kept_rows import HASH, Found, hashed, taken
 from borealis_py.engine.keyed.open_rows import PLACE, START, OpenRows, numbered
@@ -23,6 +22,7 @@ from borealis_py.engine.keyed.window_rules import RowsByKey, WindowRule
 from borealis_py.engine.operators import CLOSE_ROWS, GroupNumbers, NodeOutputs, Partial, Rows, Slice, refuse_window
 from borealis_py.engine.poison_rows import run_by_group, run_by_part
 from borealis_py.engine.rows import joined, runs_of
+from borealis_py.engine.state.increments import StatePart
 from borealis_py.query.names import STIME
 
 

@@ -61,8 +61,8 @@ class EntriesPart:
 
 @dataclass(frozen=True)
 class WindowEntries(EntriesPart):
-    """A window's partials or rows, an entry for each bucket: those since `since` are new, and the first are no longer
-    needed (Hwang et al., ICDE 2005, 4.1)."""
+    """A window's partials or rows, an entry for each bucket: the last are new, and the first no longer needed (Hwang et
+    al., ICDE 2005, H 115). `schema`: of an entry."""
 
     schema: pa.Schema
 
