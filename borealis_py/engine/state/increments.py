@@ -48,7 +48,7 @@ class StatePart(Protocol):
 
 
 class EntriesPart:
-    """A part whose entries come and go as they are. `entries_left` says which have come before."""
+    """A part whose entries come and go as they are."""
 
     @property
     def row_schema(self) -> pa.Schema:

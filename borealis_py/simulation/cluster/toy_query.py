@@ -26,8 +26,8 @@ BIG_ROWS = BIG + 20
 ROW_BYTES = 40
 """Size that a row counts for."""
 _PADDING = b" " * 900_001
-_STATE_PADDING = b" " * 400
-"""As long as some increments: a base has a few behind it."""
+_STATE_PADDING = b" " * 250
+"""As long as some increments: a base has three behind it."""
 QUERY = "q"
 ToyRow = tuple[int, str, int, int]
 ToyRows = tuple[int, int, str, int, int]
