@@ -39,8 +39,8 @@ LAG_US = 800_000
 
 STAYS_SHARE, STAYS_US = 0.2, 6 * SECOND
 KEPT, KEPT_OF_PASSIVE = 5, 13
-"""After so many checkpoints a start from any that is kept begins later: three bases. Behind one of a passive standby are
-at most three increments (`ToyKernel.encode_state`)."""
+"""After so many checkpoints a start from any that is kept begins later: three bases, and at most three increments
+behind each of a passive standby's (`ToyKernel.encode_state`)."""
 WRITES_US, STEP_US = 1_000_000, 300
 """Time limit within which a reset that should hit a transaction strikes; polling interval."""
 
