@@ -21,7 +21,7 @@ from borealis_py.log.base import Feed, LogError, NewRecord
 from borealis_py.log.kernel import Kernel
 from borealis_py.log.messages import encode
 from borealis_py.node.peers import Peers
-from borealis_py.node.recovering.setting import increments_of
+from borealis_py.node.recovering.setting import increments_of, paced
 from borealis_py.observe.live_view import open_partition
 from borealis_py.protocol.states import ReplicaState
 from borealis_py.query.partitions import parts_of
@@ -153,7 +153,8 @@ class SimulatedApp:
 
     def _replica(self, node: str, index: int, machine: Machine, name: str) -> Process:
         client, rng, kernel = self.log.client(name), self._rng(name), self.kernels[node]
-        spec = replace(replica_spec(self.state, node, index, client, NOWHERE), trimming=None)  # no world is so long
+        spec = replica_spec(self.state, node, index, client, NOWHERE)
+        spec = replace(spec, trimming=None, timing=paced(spec.timing, spec.recovery))  # no world is so long as to trim
         feeds = tuple(spec.feeds(i) for i in range(len(spec.inputs)))
         how = spec.bucket_us, spec.timing.ahead_max_us, spec.app_uid
         worker = self.log.client(f"redo.{node}.r{index}")
