@@ -27,7 +27,7 @@ from borealis_py.node.checkpoint_storage import (
     unsealed,
 )
 from borealis_py.node.checkpoint_topic import KAFKA, TopicLocation
-from borealis_py.node.checkpoints import Position
+from borealis_py.node.recovering.checkpoint_files import Position
 from borealis_py.query.partitions import parts_of
 from borealis_py.query.spec import AppSpec
 from reconcile.audit import Audited

@@ -20,6 +20,7 @@ from borealis_py.engine.checks import NESTING_MAX
 from borealis_py.engine.ipc import Unclaimed, claims, spell
 from borealis_py.engine.operators import Partial
 from borealis_py.engine.rows import Parsed, row_sizes, segment_schema
+from borealis_py.engine.state.increments import PartIncrement, StatePart
 from borealis_py.protocol.settings import ROW_MAX_BYTES
 from borealis_py.query.names import STIME
 from borealis_py.types.arrow import misfits, said, shown
@@ -189,10 +190,10 @@ class ArrowSourceCodec:
 class ArrowRowCodec:
     """Results and state. `nonfinite_as_null` counts the doubles that JSON cannot represent (NaN, infinities)."""
 
-    def __init__(self, schema: pa.Schema, partials: Sequence[pa.Schema]) -> None:
+    def __init__(self, schema: pa.Schema, state: Sequence[StatePart]) -> None:
         self.schema = schema
         self.nonfinite_as_null = 0
-        self._partials = tuple(partials)
+        self._state = tuple(state)
         self._names = [name for name in schema.names if name != STIME]
         fields = [(f"f{i}", Any) for i in range(len(self._names))]
         rename = {f"f{i}": name for i, name in enumerate(self._names)}
@@ -232,17 +233,34 @@ class ArrowRowCodec:
         return parts[0] if len(parts) == 1 else pa.concat_batches(parts)
 
     def encode_state(self, state: Sequence[Sequence[Partial]]) -> bytes:
-        return msgspec.msgpack.encode([[(b, _alone(batch)) for b, batch in op] for op in state])
+        return msgspec.msgpack.encode([_packed(part) for part in state])
 
     def decode_state(self, payload: bytes) -> tuple[tuple[Partial, ...], ...]:
         """Raises ValueError for bytes that are not a state of this query."""
-        operators = msgspec.msgpack.decode(payload, type=list[list[tuple[int, bytes]]])
-        if len(operators) != len(self._partials):
-            raise ValueError(f"state of {len(operators)} operators, the query has {len(self._partials)}")
-        return tuple(
-            tuple((b, pa.ipc.read_record_batch(pa.py_buffer(raw), schema)) for b, raw in operator)
-            for operator, schema in zip(operators, self._partials, strict=True)
+        parts = msgspec.msgpack.decode(payload, type=list[_Entries])
+        self._check(len(parts))
+        return tuple(_unpacked(of, part.schema) for of, part in zip(parts, self._state, strict=True))
+
+    def encode_increment(
+        self, before: Sequence[Sequence[Partial]], after: Sequence[Sequence[Partial]], since: int, end: int
+    ) -> bytes:
+        """`log.codec.RowCodec`."""
+        made = [part.increment(b, a, since, end) for part, b, a in zip(self._state, before, after, strict=True)]
+        return msgspec.msgpack.encode(
+            [_Increment(of.left, _packed(of.entries), None if of.rows is None else _alone(of.rows)) for of in made]
         )
+
+    def decode_increment(
+        self, before: Sequence[Sequence[Partial]], payload: bytes, end: int
+    ) -> tuple[tuple[Partial, ...], ...]:
+        """`log.codec.RowCodec`. Raises ValueError for bytes that are no increment of this state."""
+        parts = msgspec.msgpack.decode(payload, type=list[_Increment])
+        self._check(len(parts))
+        return tuple(part.grown(b, of.read(part), end) for of, b, part in zip(parts, before, self._state, strict=True))
+
+    def _check(self, parts: int) -> None:
+        if parts != len(self._state):
+            raise ValueError(f"state of {parts} operators, the query has {len(self._state)}")
 
     def published(self, rows: pa.RecordBatch) -> Iterator[tuple[bytes, int]]:
         """(JSON object, stime) of each row: columns in order without stime, doubles in their shortest exact form, other
@@ -269,6 +287,30 @@ class ArrowRowCodec:
         """The rows as a reader of their JSON gets them, but NaN and infinities are kept."""
         columns = [shown(rows.column(name)) for name in self._names]
         return [dict(zip(self._names, values, strict=True)) for values in zip(*columns, strict=True)]
+
+
+_Entries = list[tuple[int, bytes]]
+"""Entries of a part of a state, by bucket, each with its rows encoded."""
+
+
+class _Increment(msgspec.Struct, array_like=True, frozen=True):
+    """A `PartIncrement` as stored."""
+
+    left: tuple[tuple[int, int], ...]
+    entries: _Entries
+    rows: bytes | None
+
+    def read(self, part: StatePart) -> PartIncrement:
+        rows = None if self.rows is None else pa.ipc.read_record_batch(pa.py_buffer(self.rows), part.row_schema)
+        return PartIncrement(self.left, _unpacked(self.entries, part.schema), rows)
+
+
+def _packed(part: Sequence[Partial]) -> _Entries:
+    return [(bucket, _alone(batch)) for bucket, batch in part]
+
+
+def _unpacked(part: _Entries, schema: pa.Schema) -> tuple[Partial, ...]:
+    return tuple((bucket, pa.ipc.read_record_batch(pa.py_buffer(raw), schema)) for bucket, raw in part)
 
 
 def _alone(rows: pa.RecordBatch) -> bytes:

@@ -23,6 +23,7 @@ from borealis_py.engine.keyed.keeping import KeepingOperator
 from borealis_py.engine.operators import NodeOutputs, Partial, Slice, WindowedOperator
 from borealis_py.engine.partitioner import split_by_partition
 from borealis_py.engine.rows import ArrowRows, buckets_of, by_bucket, joined
+from borealis_py.engine.state.increments import StatePart, WindowEntries
 from borealis_py.protocol.settings import ROW_MAX_BYTES
 from borealis_py.query.errors import QueryError, did_you_mean
 from borealis_py.query.functions import CodeStore
@@ -57,7 +58,7 @@ class DuckKernel(ArrowRows, ArrowRowCodec):
         self._duck = duck
         self._operators = compiled.operators
         self._joins = any(isinstance(op, JoinOperator) for op in compiled.operators)
-        self._kept = [schema for op in compiled.operators for schema in _state_schemas(op)]
+        self._kept = [part for op in compiled.operators for part in _state_parts(op)]
         ArrowRowCodec.__init__(self, compiled.schema, self._kept)
 
     @property
@@ -164,7 +165,7 @@ class DuckKernel(ArrowRows, ArrowRowCodec):
                 after.append(kept)
                 slots.append(closed)
             elif isinstance(operator, KeepingOperator):
-                parts = len(operator.state_schemas)
+                parts = len(operator.state_parts)
                 found, blocks = operator.run(part, slots, state[len(after) : len(after) + parts])
                 after += blocks
                 slots.append(found)
@@ -181,11 +182,11 @@ class DuckKernel(ArrowRows, ArrowRowCodec):
         self._duck.close()
 
 
-def _state_schemas(operator: Operator) -> tuple[pa.Schema, ...]:
-    """Of each part of an operator's state."""
+def _state_parts(operator: Operator) -> tuple[StatePart, ...]:
+    """Each part of an operator's state."""
     if isinstance(operator, WindowedOperator):
-        return (operator.partial_schema,)
-    return operator.state_schemas if isinstance(operator, KeepingOperator) else ()
+        return (WindowEntries(operator.partial_schema),)
+    return operator.state_parts if isinstance(operator, KeepingOperator) else ()
 
 
 def _lookback(operator: Operator) -> int:

@@ -36,6 +36,12 @@ class RowCodec(Protocol):
 
     def decode_state(self, payload: bytes) -> State: ...
 
+    def encode_increment(self, before: State, after: State, since: int, end: int) -> bytes:
+        """What the state at bucket `end` (`after`) has that the one at bucket `since` had not."""
+
+    def decode_increment(self, before: State, payload: bytes, end: int) -> State:
+        """The state at bucket `end`, bit for bit. Raises ValueError for bytes that are no increment of this state."""
+
     def published(self, rows: Rows) -> Iterator[tuple[bytes, int]]:
         """(JSON object, stime) of each row; doubles in their shortest form, NaN and infinities as null."""
 

@@ -59,8 +59,8 @@ class Acknowledging:
         """The acknowledgement to append in this turn; None: none.
 
         Args:
-            kept: all checkpoints that a start may use. None: not known; then what the incarnation said first stands,
-                which is not more.
+            kept: where a start may begin, as `CheckpointStore.kept`. None: not known; then what the incarnation said
+                first stands, which is not more.
             published: the first bucket that is not published, by the progress that was read; None: none was.
         """
         if kept is None or (kept == self._said and now - self._said_us < REPEAT_US):

@@ -16,17 +16,21 @@ from __future__ import annotations
 import hashlib
 import os
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from textwrap import shorten
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 from borealis_py.log.base import LogError
 
 SUFFIX = ".ckpt"
 ASIDE = ".tmp"
 OBJECT_STORES = ("s3", "gcs", "abfs")
+HASH_BYTES = 32
+AT_ONCE = 16
+"""So many files of an object store are read or removed at once: each takes a while, and increments are many."""
 SHORT = 400
 """The most characters of a file system's own message in an error."""
 
@@ -50,11 +54,14 @@ class CheckpointLocation(Protocol):
 
     def read(self, name: str) -> bytes: ...
 
+    def read_all(self, names: Iterable[str]) -> dict[str, bytes | OSError]:
+        """Files by name, each with its content, or why it could not be read. Raises nothing."""
+
     def write(self, name: str, content: bytes) -> None:
         """Write a file; replaces one of this name."""
 
-    def remove(self, name: str) -> None:
-        """Remove a file; does nothing if it does not exist."""
+    def remove(self, *names: str) -> None:
+        """Remove files, in any order; does nothing for one that does not exist."""
 
     def remove_temporaries(self) -> list[str]:
         """Remove all temporary files, whichever process wrote them; returns their names.
@@ -97,6 +104,9 @@ class LocalLocation:
     def read(self, name: str) -> bytes:
         return (self._directory / name).read_bytes()
 
+    def read_all(self, names: Iterable[str]) -> dict[str, bytes | OSError]:
+        return {name: content_or_error(self, name) for name in names}
+
     def write(self, name: str, content: bytes) -> None:
         path = self._directory / name
         temporary = path.with_name(_aside(name))
@@ -111,13 +121,13 @@ class LocalLocation:
             raise
         _sync_directory(self._directory)  # the name is part of the directory, not of the file
 
-    def remove(self, name: str) -> None:
-        (self._directory / name).unlink(missing_ok=True)
+    def remove(self, *names: str) -> None:
+        for name in names:
+            (self._directory / name).unlink(missing_ok=True)
 
     def remove_temporaries(self) -> list[str]:
         left = sorted(path.name for path in self._directory.glob(f"*{ASIDE}"))
-        for name in left:
-            self.remove(name)
+        self.remove(*left)
         return left
 
     def sibling(self, name: str) -> LocalLocation:
@@ -175,6 +185,10 @@ class UriLocation:
         with as_os_error(), self._fs.open_input_stream(f"{self._path}/{name}") as file:
             return bytes(file.read())
 
+    def read_all(self, names: Iterable[str]) -> dict[str, bytes | OSError]:
+        wanted = list(names)
+        return dict(zip(wanted, _at_once(lambda name: content_or_error(self, name), wanted), strict=True))
+
     def write(self, name: str, content: bytes) -> None:
         path = f"{self._path}/{name}"
         if self._at_once:
@@ -188,13 +202,12 @@ class UriLocation:
             self._delete(temporary)
             raise
 
-    def remove(self, name: str) -> None:
-        self._delete(f"{self._path}/{name}")
+    def remove(self, *names: str) -> None:
+        _at_once(lambda name: self._delete(f"{self._path}/{name}"), names)
 
     def remove_temporaries(self) -> list[str]:
         left = [] if self._at_once else self._files(ASIDE)
-        for name in left:
-            self.remove(name)
+        self.remove(*left)
         return left
 
     def sibling(self, name: str) -> UriLocation:
@@ -241,6 +254,25 @@ class UriLocation:
             except OSError:
                 if self._fs.get_file_info(path).is_file:
                     raise
+
+
+_Done = TypeVar("_Done")
+
+
+def _at_once(work: Callable[[str], _Done], names: Sequence[str]) -> list[_Done]:
+    """The result for each name. Raises what `work` raises."""
+    if len(names) < 2:
+        return [work(name) for name in names]
+    with ThreadPoolExecutor(min(AT_ONCE, len(names))) as threads:
+        return list(threads.map(work, names))
+
+
+def content_or_error(place: CheckpointLocation, name: str) -> bytes | OSError:
+    """A file's content, or why it could not be read."""
+    try:
+        return place.read(name)
+    except OSError as exc:
+        return exc
 
 
 def location_at(uri: str, *parts: str) -> UriLocation:
@@ -309,11 +341,16 @@ def sealed(magic: bytes, content: bytes) -> bytes:
     return magic + hashlib.sha256(content).digest() + content
 
 
+def seal_of(magic: bytes, file: bytes) -> bytes:
+    """The hash in a sealed file, of its content."""
+    return file[len(magic) : len(magic) + HASH_BYTES]
+
+
 def unsealed(magic: bytes, file: bytes) -> bytes:
     """What was sealed. Raises ValueError: that is not in the file as it was."""
-    head = len(magic) + 32
+    head = len(magic) + HASH_BYTES
     if file[: len(magic)] != magic or len(file) < head:
         raise ValueError("the file is no checkpoint, or cut short")
-    if hashlib.sha256(file[head:]).digest() != file[len(magic) : head]:
+    if hashlib.sha256(file[head:]).digest() != seal_of(magic, file):
         raise ValueError("the content does not match its hash")
     return file[head:]

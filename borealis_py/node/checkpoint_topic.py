@@ -10,7 +10,7 @@ from __future__ import annotations
 import threading
 import time
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping, Set
 from contextlib import closing
 from dataclasses import dataclass, field
 
@@ -73,17 +73,39 @@ class TopicLocation:
         return sorted(name for name, file in self._known().items() if file.offsets)
 
     def read(self, name: str) -> bytes:
-        file = self._known().get(name)
-        offsets = None if file is None else file.offsets
-        if offsets is None:
-            raise FileNotFoundError(f"{self.display_name(name)} does not exist, or not all of it")
-        wanted, content = set(offsets), {}
+        found = self.read_all([name])[name]
+        if isinstance(found, OSError):
+            raise found
+        return found
+
+    def read_all(self, names: Iterable[str]) -> dict[str, bytes | OSError]:
+        """In one reading of the topic, from the first record that one of them has to the last."""
+        wanted = list(names)
+        try:
+            known = self._known()
+            offsets = {name: known[name].offsets for name in wanted if name in known}
+            content = self._contents({offset for of in offsets.values() for offset in of or ()})
+        except OSError as exc:
+            return dict.fromkeys(wanted, exc)
+        return {name: self._joined(name, offsets.get(name), content) for name in wanted}
+
+    def _contents(self, wanted: Set[int]) -> dict[int, bytes]:
+        """What records at these offsets hold, of those that are still there."""
+        found: dict[int, bytes] = {}
+        if not wanted:
+            return found
         with as_os_error(LogError), closing(self._log.lookup()) as lookup:
-            for record in lookup.read(self._feed, min(offsets), max(offsets) + 1):
-                if record.offset in wanted:
-                    content[record.offset] = msgspec.msgpack.decode(record.value or b"", type=Part).content
-        if len(content) != len(offsets):
-            raise FileNotFoundError(f"{self.display_name(name)} was replaced or removed meanwhile")
+            for record in lookup.read(self._feed, min(wanted), max(wanted) + 1):
+                part = _part(record.value) if record.offset in wanted else None
+                if part is not None:
+                    found[record.offset] = part.content
+        return found
+
+    def _joined(self, name: str, offsets: list[int] | None, content: Mapping[int, bytes]) -> bytes | OSError:
+        if offsets is None:
+            return FileNotFoundError(f"{self.display_name(name)} does not exist, or not all of it")
+        if not all(offset in content for offset in offsets):
+            return FileNotFoundError(f"{self.display_name(name)} was replaced or removed meanwhile")
         return b"".join(content[offset] for offset in offsets)
 
     def write(self, name: str, content: bytes) -> None:
@@ -100,17 +122,18 @@ class TopicLocation:
         if before is not None and len(before.parts) > len(pieces):
             self._append([NewRecord(self._feed, None, _key(name, n)) for n in before.parts if n >= len(pieces)])
 
-    def remove(self, name: str) -> None:
-        file = self._known().get(name)
-        if file is not None:
-            self._append([NewRecord(self._feed, None, _key(name, n)) for n in file.parts])
-            self._known().pop(name, None)
+    def remove(self, *names: str) -> None:
+        known = self._known()
+        gone = [name for name in names if name in known]
+        if gone:
+            self._append([NewRecord(self._feed, None, _key(name, n)) for name in gone for n in known[name].parts])
+            for name in gone:
+                del known[name]
 
     def remove_temporaries(self) -> list[str]:
         """Remove files of which a killed writer has left a part."""
         left = sorted(name for name, file in self._known().items() if not file.offsets)
-        for name in left:
-            self.remove(name)
+        self.remove(*left)
         return left
 
     def sibling(self, name: str) -> TopicLocation:

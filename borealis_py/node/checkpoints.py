@@ -1,7 +1,7 @@
-"""Durable checkpoints: one file each in a `CheckpointLocation`, written by a separate thread (R12).
+"""Durable checkpoints of one replica, in files of a `CheckpointLocation`, written by a separate thread (R12).
 
-A file contains a hash of its content; a torn or altered one is skipped with a warning, and the one before it is used.
-The caller decides when a checkpoint may become durable (B1).
+Each is a base, with its state, or an increment: what the state has since the one before. A torn or altered file is
+skipped with a warning, and what lies before it is used. The caller decides when a checkpoint may become durable (B1).
 """
 
 from __future__ import annotations
@@ -13,81 +13,48 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-import msgspec
 import structlog
 
 from borealis_py.log.codec import RowCodec
-from borealis_py.node.checkpoint_storage import SUFFIX, CheckpointLocation, sealed, unsealed
+from borealis_py.node.checkpoint_storage import CheckpointLocation, seal_of
+from borealis_py.node.recovering.checkpoint_files import (
+    MAGIC,
+    CheckpointBody,
+    CheckpointFiles,
+    CheckpointName,
+    LoadedCheckpoint,
+    Position,
+    names_in,
+    written,
+)
 from borealis_py.protocol.trimming import KeptCheckpoint
 from borealis_py.protocol.turn import SaveCheckpoint
-from sunion.source import SourceFold
-from sunion.union import Mark
-from sunion.units import NOWHERE, Bucket, Offset
+from sunion.units import Bucket, Offset
 
 log = structlog.get_logger("borealis.checkpoint")
-MAGIC = b"BZCK1\n"
 KEEP = 3
+"""So many bases are kept, each with the increments behind it: any two files may be lost."""
 CLOSE_S = 5.0
 """How long `close` waits for the location to take a checkpoint; then it is given up."""
 _INDEX = re.compile("0|[1-9][0-9]*")  # not what a copy is called, such as r01
 
 
-class Position(msgspec.Struct, array_like=True, frozen=True):
-    """One source's mark: the `offset` to read from, and the fold before it, field by field as in
-    `sunion.source.SourceFold`: `boundary`, `epoch`, `owner`, `last_seq`, `lateness_us`."""
+@dataclass(slots=True)
+class _Chain:
+    """What this incarnation has written since its last base: `last`, the newest, with the `seal` of its file; how many
+    increments, and their bytes, beside those of the base."""
 
-    offset: int
-    boundary: int
-    epoch: int
-    owner: str
-    last_seq: int
-    lateness_us: int = 0
+    base: Bucket
+    base_bytes: int
+    last: SaveCheckpoint
+    seal: bytes
+    increments: int = 0
+    increment_bytes: int = 0
 
-    @property
-    def mark(self) -> Mark:
-        return Mark(self.offset, SourceFold(self.boundary, self.epoch, self.owner, self.last_seq, self.lateness_us))
-
-    @classmethod
-    def of(cls, mark: Mark) -> Position:
-        fold = mark.fold
-        return cls(mark.offset, fold.boundary, fold.epoch, fold.owner, fold.last_seq, fold.lateness_us)
-
-
-class CheckpointBody(msgspec.Struct, array_like=True, frozen=True):
-    """A checkpoint as stored. `query_hash`: identifies app, life and node; another one's is not loaded. `bucket`: the
-    first that is not in `state`, which the kernel has encoded. `positions`: where to read each source from, in input
-    order. `said`: as in `SaveCheckpoint`."""
-
-    query_hash: str
-    bucket: int
-    positions: tuple[Position, ...]
-    state: bytes
-    said: int = NOWHERE
-
-
-@dataclass(frozen=True, slots=True)
-class LoadedCheckpoint:
-    """A verified checkpoint: `bucket` is the first that is not in `state`; `marks`: where to read each source from;
-    `said`: as in `SaveCheckpoint`."""
-
-    bucket: int
-    state: object
-    marks: tuple[Mark, ...]
-    said: int = NOWHERE
-
-    @property
-    def whole(self) -> bool:
-        """Whether it holds the state of its frontier; else a start from it rebuilds that (R17)."""
-        return self.said <= self.bucket
-
-    @property
-    def frontier(self) -> int:
-        """The stable frontier that it stands for."""
-        return max(self.bucket, self.said)
-
-
-def _file(bucket: int) -> str:
-    return f"{bucket:020d}{SUFFIX}"
+    def ends(self, most: int) -> bool:
+        """Whether the next one is to be a base: a start shall not read more increments than that, or bytes of them
+        than of the base."""
+        return self.increments >= most or self.increment_bytes >= self.base_bytes
 
 
 class CheckpointStore:
@@ -96,18 +63,21 @@ class CheckpointStore:
     Args:
         query_hash: checkpoints of another query are skipped.
         threaded: write in a thread, so that `save` returns at once; False: `save` writes.
+        increments: the most of them behind one base. 0: every checkpoint is a base.
 
     Attributes:
         failures: how many checkpoints could not be written.
         written_bucket: bucket of the newest durable checkpoint; None: there is none.
-        kept: all checkpoints that a start may use, once this incarnation has written `KEEP` of them and so knows them
-            all (R16); None: before that.
+        kept: the newest checkpoint of each base that is kept, once this incarnation has written them all (R16); None:
+            before that. A start uses one of these or a later one, unless more than two files are lost.
 
     Raises:
         OSError: the directory cannot be created.
     """
 
-    def __init__(self, place: CheckpointLocation, query_hash: str, codec: RowCodec, threaded: bool = True) -> None:
+    def __init__(
+        self, place: CheckpointLocation, query_hash: str, codec: RowCodec, threaded: bool = True, increments: int = 0
+    ) -> None:
         self.place = place
         self.query_hash = query_hash
         self.codec = codec
@@ -115,7 +85,10 @@ class CheckpointStore:
         self.failures = 0
         self.written_bucket: Bucket | None = None
         self.kept: tuple[KeptCheckpoint, ...] | None = None
-        self._known: dict[str, KeptCheckpoint] = {}
+        self._increments = increments
+        self._chain: _Chain | None = None
+        self._known: dict[int, KeptCheckpoint] = {}
+        self._bases: frozenset[int] = frozenset()
         self._queue: queue.Queue[SaveCheckpoint | None] = queue.Queue(maxsize=1)
         self._thread: threading.Thread | None = None
         self._over = threading.Event()
@@ -136,45 +109,28 @@ class CheckpointStore:
             log.info("checkpoint skipped: the previous one is still being written", bucket=checkpoint.bucket)
 
     def newest(self) -> LoadedCheckpoint | None:
-        """The newest checkpoint that verifies; logs a warning for each torn one. Raises OSError."""
-        found = (self._load(self.place, name) for name in reversed(self.place.names()))
-        loaded = next((loaded for loaded in found if loaded is not None), None)
+        """The newest checkpoint that verifies; logs a warning where one does not. Raises OSError."""
+        loaded = self._files(self.place).newest()
         self.written_bucket = None if loaded is None else Bucket(loaded.bucket)
         return loaded
 
-    def _load(self, place: CheckpointLocation, name: str) -> LoadedCheckpoint | None:
-        where = place.display_name(name)
-        try:
-            body = msgspec.msgpack.decode(unsealed(MAGIC, place.read(name)), type=CheckpointBody)
-        except (OSError, ValueError, msgspec.MsgspecError) as exc:
-            log.warning(
-                "checkpoint skipped: cannot read or verify it; an older one or the log is used",
-                file=where,
-                why=str(exc),
-            )
-            return None
-        if body.query_hash != self.query_hash:
-            log.warning("checkpoint skipped: it belongs to another query", file=where)
-            return None
-        marks = tuple(
-            Mark(p.offset, SourceFold(p.boundary, p.epoch, p.owner, p.last_seq, p.lateness_us)) for p in body.positions
-        )
-        return LoadedCheckpoint(body.bucket, self.codec.decode_state(body.state), marks, body.said)
+    def _files(self, place: CheckpointLocation) -> CheckpointFiles:
+        return CheckpointFiles(place, self.query_hash, self.codec)
 
     def of_peers(self, whole: bool = True) -> Iterator[tuple[int, LoadedCheckpoint]]:
         """Verified checkpoints of the node's other replicas by index, newest first; if `whole`, those that hold their
         state. Raises OSError."""
-        found = [(name, k, place) for k, place in self._peer_places() for name in place.names()]
-        for name, replica, place in sorted(found, key=lambda f: f[:2], reverse=True):
-            loaded = self._load(place, name)
-            if loaded is not None and (loaded.whole or not whole):
-                yield replica, loaded
+        peers = {k: self._files(place) for k, place in self._peer_places()}
+        found = [(name, k) for k, files in peers.items() for name in files.names]
+        for name, replica in sorted(found, reverse=True):
+            for loaded in peers[replica].usable([name]):
+                if loaded.whole or not whole:
+                    yield replica, loaded
 
     def of_peer(self, replica: int, bucket: int) -> LoadedCheckpoint | None:
         """Another replica's checkpoint at `bucket`; None: it does not exist, does not verify, or does not hold the
         state. Raises OSError."""
-        place, name = self.place.sibling(f"{self._node}.r{replica}"), _file(bucket)
-        loaded = self._load(place, name) if name in place.names() else None
+        loaded = self._files(self.place.sibling(f"{self._node}.r{replica}")).at(bucket)
         return loaded if loaded is not None and loaded.whole else None
 
     def _peer_places(self) -> Iterator[tuple[int, CheckpointLocation]]:
@@ -203,38 +159,68 @@ class CheckpointStore:
             self._write(checkpoint)
 
     def _write(self, checkpoint: SaveCheckpoint) -> None:
-        positions = tuple(Position.of(mark) for mark in checkpoint.marks)
-        state = self.codec.encode_state(checkpoint.state)
-        raw = msgspec.msgpack.encode(
-            CheckpointBody(self.query_hash, checkpoint.bucket, positions, state, checkpoint.said)
-        )
-        name = _file(checkpoint.bucket)
+        name, content = self._encoded(checkpoint)
         try:
-            self.place.write(name, sealed(MAGIC, raw))
+            self.place.write(str(name), content)
         except OSError as exc:
             self.failures += 1
             log.error(
                 "checkpoint not written; the replica goes on and will replay more if it restarts",
-                file=self.place.display_name(name),
+                file=self.place.display_name(str(name)),
                 why=str(exc),
             )
             return
         self.written_bucket = checkpoint.bucket
-        self._known[name] = KeptCheckpoint(checkpoint.bucket, tuple(Offset(mark.offset) for mark in checkpoint.marks))
-        self._remove_before(name)
+        self._known[name.base] = KeptCheckpoint(
+            checkpoint.bucket, tuple(Offset(mark.offset) for mark in checkpoint.marks)
+        )
+        self._count(name, checkpoint, content)
+        if name.is_base:
+            self._remove_before(name)
+        if len(self._bases) == KEEP:
+            self.kept = tuple(self._known[base] for base in sorted(self._bases))
 
-    def _remove_before(self, newest: str) -> None:
-        """Remove all but the last `KEEP` up to `newest`. Later ones are an earlier life's or a zombie's."""
+    def _encoded(self, checkpoint: SaveCheckpoint) -> tuple[CheckpointName, bytes]:
+        """A file's name and content: an increment, unless a base is due or would be smaller."""
+        chain = self._chain
+        if chain is not None and not chain.ends(self._increments) and checkpoint.said <= checkpoint.bucket:
+            last = chain.last
+            added = self.codec.encode_increment(last.state, checkpoint.state, last.bucket, checkpoint.bucket)
+            if len(added) < chain.base_bytes:
+                name = CheckpointName(checkpoint.bucket, chain.base)
+                return name, written(self._body(checkpoint, added, chain.seal))
+        state = self.codec.encode_state(checkpoint.state)
+        return CheckpointName(checkpoint.bucket, checkpoint.bucket), written(self._body(checkpoint, state))
+
+    def _body(self, checkpoint: SaveCheckpoint, state: bytes, before: bytes = b"") -> CheckpointBody:
+        positions = tuple(Position.of(mark) for mark in checkpoint.marks)
+        return CheckpointBody(self.query_hash, checkpoint.bucket, positions, state, checkpoint.said, before)
+
+    def _count(self, name: CheckpointName, checkpoint: SaveCheckpoint, content: bytes) -> None:
+        seal = seal_of(MAGIC, content)
+        if name.is_base or self._chain is None:
+            self._chain = _Chain(checkpoint.bucket, len(content), checkpoint, seal) if self._increments else None
+            return
+        self._chain.last, self._chain.seal = checkpoint, seal
+        self._chain.increments += 1
+        self._chain.increment_bytes += len(content)
+
+    def _remove_before(self, newest: CheckpointName) -> None:
+        """Remove all but the last `KEEP` bases up to `newest`, each with its increments. Later ones are an earlier
+        life's or a zombie's; whose increments go on beyond what is kept is still written to, by a successor of this
+        one."""
         try:
-            names = [name for name in self.place.names() if name <= newest]
-            for old in names[:-KEEP]:
-                self.place.remove(old)
+            names = [name for name in names_in(self.place) if name.bucket <= newest.bucket]
+            bases = [name.base for name in names if name.is_base][-KEEP:]
+            late = {name.base for name in names if name.bucket > bases[0]}
+            old = [name for name in names if name.base not in bases and name.base not in late]
+            self.place.remove(*(str(name) for name in old if not name.is_base))
+            self.place.remove(*(str(name) for name in old if name.is_base))  # nothing is left without its base
         except OSError as exc:
             log.warning("old checkpoints not removed", place=self.place.display_name(""), why=str(exc))
             return
-        self._known = {name: kept for name, kept in self._known.items() if name in names[-KEEP:]}
-        if len(self._known) == KEEP:
-            self.kept = tuple(self._known[name] for name in names[-KEEP:])
+        self._known = {base: kept for base, kept in self._known.items() if base in bases}
+        self._bases = frozenset(self._known)
 
     def _remove_temporaries(self) -> None:
         """Remove what dead incarnations left half written. This one has written nothing yet."""

@@ -20,7 +20,7 @@ from borealis_py.node.checkpoints import CheckpointStore
 from borealis_py.node.endings import SteppedBack
 from borealis_py.node.peers import NeverPublished, PeerRedo, Peers
 from borealis_py.node.pulse import repeating
-from borealis_py.node.recovering.setting import in_force, paced
+from borealis_py.node.recovering.setting import in_force, increments_of, paced
 from borealis_py.node.recovering.standby import Standby, StoodBy
 from borealis_py.node.replica import Replica
 from borealis_py.node.reporter import StatusListener, ignore_status
@@ -159,7 +159,8 @@ class _Incarnation:
     ) -> None:
         spec = self._spec
         with ExitStack() as opened:
-            store = CheckpointStore(spec.checkpoints, spec.query_hash, kernel)
+            most = increments_of(spec.recovery)
+            store = CheckpointStore(spec.checkpoints, spec.query_hash, kernel, increments=most)
             try:
                 redos = make_redos(
                     kernel, self._woken.set, PeerRedo(Peers(spec, store, kernel), spec.log, self._woken.set)

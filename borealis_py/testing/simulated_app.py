@@ -11,7 +11,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import cast
 
 import msgspec
 
@@ -21,17 +20,18 @@ from borealis_py.log import topics
 from borealis_py.log.base import Feed, LogError, NewRecord
 from borealis_py.log.kernel import Kernel
 from borealis_py.log.messages import encode
-from borealis_py.node.checkpoints import CheckpointStore
 from borealis_py.node.peers import Peers
+from borealis_py.node.recovering.setting import increments_of, paced
 from borealis_py.observe.live_view import open_partition
 from borealis_py.protocol.states import ReplicaState
 from borealis_py.query.partitions import parts_of
 from borealis_py.query.spec import AppSpec
 from borealis_py.runtime.specs import replica_spec
+from borealis_py.simulation.cluster.checkpoints import Disk, MemoryCheckpoints, MemoryPlace
 from borealis_py.simulation.cluster.clock import Scheduler
 from borealis_py.simulation.cluster.processes import LocalClock, Machine, Process
 from borealis_py.simulation.cluster.roles import ClientProcess, ReplicaProcess
-from borealis_py.simulation.cluster.storage import Disk, MemoryCheckpoints, SimRedos, Spark
+from borealis_py.simulation.cluster.storage import SimRedos, Spark
 from borealis_py.simulation.log.client import MemoryLog
 from borealis_py.testing.loading import described, target_of
 from borealis_py.testing.source_process import SourceInput, SourceProcess
@@ -153,14 +153,16 @@ class SimulatedApp:
 
     def _replica(self, node: str, index: int, machine: Machine, name: str) -> Process:
         client, rng, kernel = self.log.client(name), self._rng(name), self.kernels[node]
-        spec = replace(replica_spec(self.state, node, index, client, NOWHERE), trimming=None)  # no world is so long
+        spec = replica_spec(self.state, node, index, client, NOWHERE)
+        spec = replace(spec, trimming=None, timing=paced(spec.timing, spec.recovery))  # no world is so long as to trim
         feeds = tuple(spec.feeds(i) for i in range(len(spec.inputs)))
         how = spec.bucket_us, spec.timing.ahead_max_us, spec.app_uid
         worker = self.log.client(f"redo.{node}.r{index}")
         work = ReplayContext(node, lambda: kernel, worker, spec.inputs, feeds, *how)
         redos = SimRedos(work.open(), client, Spark(), rng, on_spark=False)
-        store = MemoryCheckpoints(self._disks[node], index, kernel, self.scheduler, rng, _unchanged)
-        redos.peers = Peers(spec, cast(CheckpointStore, store), kernel)
+        place, most = MemoryPlace(self._disks[node], node, index), increments_of(spec.recovery)
+        store = MemoryCheckpoints(place, spec.query_hash, kernel, most, self.scheduler, rng, _unchanged)
+        redos.peers = Peers(spec, store, kernel)
         clock = LocalClock(self.scheduler, rng.randrange(10_000_000_000))
         ends = machine.ended, _unchanged
         return ReplicaProcess(self.scheduler, name, spec, clock, kernel, redos, store, *ends, rng, TURN_US)

@@ -14,7 +14,8 @@ from borealis_py.log.base import Feed, NewRecord
 from borealis_py.node import checkpoint_topic
 from borealis_py.node.checkpoint_topic import PART_BYTES, TopicLocation
 from borealis_py.node.checkpoints import KEEP, CheckpointStore
-from tests.node.texts import Text, checkpoint
+from borealis_py.node.recovering.checkpoint_files import names_in
+from tests.node.texts import Numbers, Text, checkpoint, numbers
 
 _numbers = itertools.count()
 
@@ -118,3 +119,24 @@ def test_a_silent_broker_costs_a_checkpoint_and_no_more(monkeypatch: pytest.Monk
     with pytest.raises(OSError, match="what was written before has not arrived yet"):
         nowhere.write("b", b"1")
     nowhere.close()
+
+
+def test_increments_are_read_together_and_go_together(log: KafkaLog, app: str) -> None:
+    def store(k: int) -> CheckpointStore:
+        return CheckpointStore(TopicLocation(log, app, f"q.r{k}"), "h", Numbers(), threaded=False, increments=4)  # type: ignore[arg-type]
+
+    writer = store(0)
+    for bucket in range(100, 140, 2):
+        writer.save(numbers(bucket))
+    assert writer.failures == 0
+    place = again(log, app)
+    names = names_in(place)
+    assert [name.bucket for name in names if name.is_base] == [110, 120, 130]
+    assert {name.base for name in names} == {110, 120, 130}
+    found = place.read_all([str(name) for name in names] + ["never there"])
+    assert isinstance(found.pop("never there"), OSError)
+    assert all(found[str(name)] == place.read(str(name)) for name in names)
+    for bucket in (138, 124):
+        loaded = store(1).of_peer(0, bucket)
+        assert loaded is not None
+        assert (loaded.bucket, loaded.state) == (bucket, numbers(bucket).state)

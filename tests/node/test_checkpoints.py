@@ -157,7 +157,7 @@ def test_one_that_could_not_be_removed_is_not_forgotten(tmp_path: Path, monkeypa
         it.save(checkpoint(bucket))
     before = it.kept
 
-    def refuse(name: str) -> None:
+    def refuse(*names: str) -> None:
         raise OSError("no permission")
 
     monkeypatch.setattr(it.place, "remove", refuse)

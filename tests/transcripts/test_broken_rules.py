@@ -17,7 +17,7 @@ from borealis_py.protocol.reconciliation import Reconciliation
 from borealis_py.protocol.settings import DelayPolicy
 from borealis_py.protocol.stagger import Stagger
 from borealis_py.simulation.checkers.violation import Violation
-from borealis_py.simulation.cluster.storage import MemoryCheckpoints
+from borealis_py.simulation.cluster.checkpoints import MemoryCheckpoints
 from borealis_py.simulation.cluster.toy_query import ToyKernel
 from sunion.model import RecDone, Undo
 from tests.protocol.toy import Broken, Corrected

@@ -21,6 +21,7 @@ import pyarrow as pa
 from borealis_py.engine.keyed.kept_rows import same_keys
 from borealis_py.engine.operators import Partial
 from borealis_py.engine.rows import buckets_of
+from borealis_py.engine.state.increments import EntriesPart, PartIncrement, increment_by_identity
 
 LEVEL = 8
 """All rows are written anew every 2^8 buckets."""
@@ -30,7 +31,7 @@ Ends = Callable[[int, np.ndarray, np.ndarray, np.ndarray], np.ndarray]
 
 
 @dataclass(frozen=True)
-class CompactedBlocks(ABC):
+class CompactedBlocks(EntriesPart, ABC):
     """How rows are kept.
 
     `schema`: of a block; the first column is the key's hash. `by`: the key's columns. `width_us`: of a bucket, in
@@ -63,6 +64,10 @@ class CompactedBlocks(ABC):
             if batch.num_rows:
                 made.append((start, batch))
         return tuple(made)
+
+    def increment(self, before: Sequence[Partial], after: Sequence[Partial], since: int, end: int) -> PartIncrement:
+        """`engine.state.increments.StatePart`: blocks that were made anew."""
+        return increment_by_identity(before, after)
 
     @abstractmethod
     def _block(self, rows: pa.RecordBatch, hashes: np.ndarray, at: np.ndarray) -> pa.RecordBatch:

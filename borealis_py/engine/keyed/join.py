@@ -32,6 +32,7 @@ from borealis_py.engine.keyed.kept_rows import (
     usable,
 )
 from borealis_py.engine.operators import NodeOutputs, Partial, Rows, Slice, dead_letter_values, readable
+from borealis_py.engine.state.increments import StatePart
 from borealis_py.query.names import STIME
 from sunion.model import Reject
 
@@ -113,9 +114,9 @@ class JoinOperator(KeepingOperator):
         return -(-(before_us + after_us if self.outer else max(before_us, after_us)) // self.left.width_us)
 
     @property
-    def state_schemas(self) -> tuple[pa.Schema, ...]:
-        """Of each part of its state: the left rows' blocks, and the right ones'."""
-        return self.left.schema, self.right.schema
+    def state_parts(self) -> tuple[StatePart, ...]:
+        """Each part of its state: the left rows' blocks, and the right ones'."""
+        return self.left, self.right
 
     def run(
         self, part: Slice, slots: NodeOutputs, state: Sequence[State]

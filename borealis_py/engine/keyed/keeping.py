@@ -14,6 +14,7 @@ from borealis_py.engine.classes import OperatorClass
 from borealis_py.engine.duck import Statement
 from borealis_py.engine.keyed.kept_rows import Kept, KeptRows, hashed
 from borealis_py.engine.operators import NodeOutputs, Partial, Rows, Slice
+from borealis_py.engine.state.increments import StatePart
 from borealis_py.query.names import STIME
 from sunion.errors import EngineOutOfMemory
 
@@ -38,8 +39,8 @@ class KeepingOperator(ABC):
 
     @property
     @abstractmethod
-    def state_schemas(self) -> tuple[pa.Schema, ...]:
-        """Of each part of its state."""
+    def state_parts(self) -> tuple[StatePart, ...]:
+        """Each part of its state."""
 
     @abstractmethod
     def run(
@@ -86,8 +87,8 @@ class ComparingOperator(KeepingOperator):
         return self.kept.reach
 
     @property
-    def state_schemas(self) -> tuple[pa.Schema, ...]:
-        return (self.kept.schema,)
+    def state_parts(self) -> tuple[StatePart, ...]:
+        return (self.kept,)
 
     def run(
         self, part: Slice, slots: NodeOutputs, state: Sequence[Sequence[Partial]]

@@ -20,6 +20,7 @@ import pyarrow.compute as pc
 from borealis_py.engine.duck import Statement
 from borealis_py.engine.operators import Partial
 from borealis_py.engine.rows import buckets_of, row_sizes, runs_of
+from borealis_py.engine.state.increments import PartIncrement, grown
 from borealis_py.query.names import STIME
 from borealis_py.types.arrow import stored
 
@@ -122,6 +123,39 @@ class KeptRows:
         sizes = self._sizes(np.array([start for start, _ in blocks], dtype=np.int64), end)
         needed = end - self.reach
         return tuple(b for b, size in zip(blocks, sizes.tolist(), strict=True) if b[0] + size > needed)
+
+    # Checkpoints ------------------------------------------------------------------------------------------------------
+
+    @property
+    def row_schema(self) -> pa.Schema:
+        """Of rows that are still to be filed: without their place."""
+        return self.schema.remove(self.schema.get_field_index(PLACE))
+
+    def increment(self, before: Sequence[Partial], after: Sequence[Partial], since: int, end: int) -> PartIncrement:
+        """`engine.state.increments.StatePart`: the rows that came since. Blocks follow from them."""
+        found = self.between(after, since * self.width_us, end * self.width_us)
+        columns = self.row_schema
+        rows = taken(after, found, columns.names) if len(found.row) else pa.RecordBatch.from_pylist([], columns)
+        if self._shapes(before, rows, end) != [(start, batch.num_rows) for start, batch in after]:
+            return PartIncrement(entries=tuple(after))  # another state than the one it grew from
+        return PartIncrement(rows=rows)
+
+    def grown(self, before: Sequence[Partial], by: PartIncrement, end: int) -> tuple[Partial, ...]:
+        """`engine.state.increments.StatePart`."""
+        if by.rows is None:
+            return grown(before, by)
+        rows = by.rows if by.rows.num_rows else None
+        return self.current(self.added(before, rows, by.rows.column(0).to_numpy(), end).blocks, end)
+
+    def _shapes(self, before: Sequence[Partial], rows: pa.RecordBatch, end: int) -> list[tuple[int, int]]:
+        """(first bucket, number of rows) of the blocks that `grown` would make."""
+        olds = self._starts(np.array([start for start, _ in before], dtype=np.int64), end)
+        news = self._starts(buckets_of(rows, self.width_us), end)
+        starts, at = np.unique(np.concatenate([olds, news]), return_inverse=True)
+        weights = [batch.num_rows for _, batch in before] + [1] * len(news)
+        counts = np.bincount(at, weights=weights, minlength=len(starts)).astype(np.int64)
+        there = starts + self._sizes(starts, end) > end - self.reach
+        return list(zip(starts[there].tolist(), counts[there].tolist(), strict=True))
 
     def _block(self, rows: pa.RecordBatch, hashes: np.ndarray) -> pa.RecordBatch:
         own = [pa.array(hashes), pa.array(np.arange(rows.num_rows))]

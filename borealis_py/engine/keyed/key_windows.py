@@ -22,6 +22,7 @@ from borealis_py.engine.keyed.window_rules import RowsByKey, WindowRule
 from borealis_py.engine.operators import CLOSE_ROWS, GroupNumbers, NodeOutputs, Partial, Rows, Slice, refuse_window
 from borealis_py.engine.poison_rows import run_by_group, run_by_part
 from borealis_py.engine.rows import joined, runs_of
+from borealis_py.engine.state.increments import StatePart
 from borealis_py.query.names import STIME
 
 
@@ -58,8 +59,8 @@ class KeyWindowOperator(KeepingOperator):
         return str(self.kept.rule)
 
     @property
-    def state_schemas(self) -> tuple[pa.Schema, ...]:
-        return (self.kept.schema,)
+    def state_parts(self) -> tuple[StatePart, ...]:
+        return (self.kept,)
 
     def run(
         self, part: Slice, slots: NodeOutputs, state: Sequence[Sequence[Partial]]

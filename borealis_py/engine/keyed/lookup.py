@@ -21,6 +21,7 @@ from borealis_py.engine.keyed.keeping import EVER, KeepingOperator, check_memory
 from borealis_py.engine.keyed.kept_rows import Found, hashed, sizes, sizes_at, taken, usable
 from borealis_py.engine.keyed.kept_table import KeptTable, TableChanges
 from borealis_py.engine.operators import NodeOutputs, Partial, Rows, Slice, dead_letter_values, readable
+from borealis_py.engine.state.increments import StatePart
 from borealis_py.query.names import STIME
 from sunion.model import Reject
 
@@ -117,8 +118,8 @@ class LookupOperator(KeepingOperator):
         return f"lookup(on={', '.join(self.found.on)})"
 
     @property
-    def state_schemas(self) -> tuple[pa.Schema, ...]:
-        return (self.found.kept.schema,)
+    def state_parts(self) -> tuple[StatePart, ...]:
+        return (self.found.kept,)
 
     def run(
         self, part: Slice, slots: NodeOutputs, state: Sequence[Sequence[Partial]]

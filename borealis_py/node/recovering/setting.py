@@ -18,6 +18,8 @@ from borealis_py.query.recovery import RecoveryPlan, RecoveryWay
 log = structlog.get_logger("borealis.settings")
 
 STANDBY_BEAT_US = 100_000
+INCREMENTS_MAX = 240
+"""Behind one base, two minutes of them with the usual `sync`: a start reads them all."""
 KIND = "recovery"
 """What the keys of these settings begin with."""
 
@@ -65,3 +67,9 @@ def paced(timing: Timing, plan: RecoveryPlan) -> Timing:
     if plan.way is RecoveryWay.PASSIVE_STANDBY:
         timing = replace(timing, checkpoint_us=min(timing.checkpoint_us, plan.sync_us))
     return timing
+
+
+def increments_of(plan: RecoveryPlan) -> int:
+    """How many increments at most follow a base, by the way of recovery. Only a passive standby needs a checkpoint so
+    often; the others' are rare, and where each is whole less of the log is kept for an old one (R16)."""
+    return INCREMENTS_MAX if plan.way is RecoveryWay.PASSIVE_STANDBY else 0

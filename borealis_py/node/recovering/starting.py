@@ -9,9 +9,10 @@ import structlog
 from borealis_py.log.base import Appender, Lookup, NewRecord
 from borealis_py.log.kernel import Kernel
 from borealis_py.log.messages import Incarnation, encode
-from borealis_py.node.checkpoints import CheckpointStore, LoadedCheckpoint
+from borealis_py.node.checkpoints import CheckpointStore
 from borealis_py.node.input_reader import InputReader
 from borealis_py.node.peers import Peers
+from borealis_py.node.recovering.checkpoint_files import LoadedCheckpoint
 from borealis_py.node.spec import ReplicaSpec
 from borealis_py.node.trimmer import needed_by_others
 from borealis_py.protocol.incarnation import Identity, StartPoint

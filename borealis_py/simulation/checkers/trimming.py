@@ -15,8 +15,8 @@ from borealis_py.log.records import EnvelopeError, RangeHeader, StableHeader, un
 from borealis_py.log.source_tail import TailEntry, entry_of
 from borealis_py.simulation.checkers.reference_model import read_source
 from borealis_py.simulation.checkers.violation import Violation
+from borealis_py.simulation.cluster.checkpoints import KEEP, File
 from borealis_py.simulation.cluster.machines import ReplicaMachine, SourceMachine
-from borealis_py.simulation.cluster.storage import KEEP, File
 from borealis_py.simulation.cluster.toy_query import QUERY
 from borealis_py.simulation.cluster.world import SimulatedWorld
 from reconcile.audit import AuditResult
@@ -86,8 +86,8 @@ class TrimmingOracle:
         for machine in world.replicas:
             names = [of.name for of in machine.spec.inputs if not of.replicas]
             if source.name in names:
-                files = [file for _, file in _starts(world, machine)]
-                first = min((file.marks[names.index(source.name)].offset for file in files), default=0)
+                files, at = _starts(world, machine), names.index(source.name)
+                first = min((file.marks[at].offset for file in files), default=0)
                 if first < offset:
                     said = f"{source.name}: all below offset {offset} goes, and {machine.label} may need {first}"
                     raise Violation("trimming", said)
@@ -102,19 +102,18 @@ class TrimmingOracle:
             raise Violation("trimming", said)
 
 
-def _starts(world: SimulatedWorld, machine: ReplicaMachine) -> list[tuple[int, File]]:
-    """The checkpoints, by bucket, from which this replica may start: its own, or where one runs for all the furthest of
-    all, as many as one replica keeps."""
+def _starts(world: SimulatedWorld, machine: ReplicaMachine) -> list[File]:
+    """The checkpoints from which this replica may start: its own, or where one runs for all the furthest of all, as
+    many as one replica keeps."""
     if not machine.spec.recovery.stands_by:
-        return [(bucket, file) for bucket, file in machine.disk.files.items() if not file.torn]
-    disks = world.wiring.disks[machine.node].values()
-    found = [(bucket, file) for disk in disks for bucket, file in disk.files.items() if not file.torn]
-    return sorted(found, key=lambda of: max(of[0], of[1].said))[-KEEP:]
+        return machine.disk.starts
+    found = [file for disk in world.wiring.disks[machine.node].values() for file in disk.starts]
+    return sorted(found, key=lambda file: max(file.bucket, file.said))[-KEEP:]
 
 
 def _first_read(world: SimulatedWorld, machine: ReplicaMachine) -> int:
     """The lowest bucket from which a start of this replica may read."""
-    return min((bucket for bucket, _ in _starts(world, machine)), default=world.origin)
+    return min((file.bucket for file in _starts(world, machine)), default=world.origin)
 
 
 def audits_go_on(world: SimulatedWorld) -> None:

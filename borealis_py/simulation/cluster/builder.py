@@ -7,7 +7,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
-from typing import cast
 
 from borealis_py.client.subscriber import LiveSubscription
 from borealis_py.client.target import Target
@@ -16,12 +15,13 @@ from borealis_py.log.base import Feed, NewRecord, TopicSpec, Wake
 from borealis_py.log.clock import Clock
 from borealis_py.log.description import APP_KEY
 from borealis_py.log.messages import Description, encode
-from borealis_py.node.checkpoints import CheckpointStore
 from borealis_py.node.peers import Peers
+from borealis_py.node.recovering.setting import increments_of
 from borealis_py.node.recovering.standby import StoodBy
 from borealis_py.node.spec import ReplicaSpec
 from borealis_py.protocol.settings import Delays, budget
 from borealis_py.query.spec import Partitioning, Serves
+from borealis_py.simulation.cluster.checkpoints import Disk, MemoryPlace
 from borealis_py.simulation.cluster.clock import Scheduler
 from borealis_py.simulation.cluster.processes import LocalClock
 from borealis_py.simulation.cluster.roles import (
@@ -32,7 +32,7 @@ from borealis_py.simulation.cluster.roles import (
     ReplicaProcess,
     StandbyProcess,
 )
-from borealis_py.simulation.cluster.storage import Disk, FlakyEngine, SimRedos, Spark
+from borealis_py.simulation.cluster.storage import FlakyEngine, SimRedos, Spark
 from borealis_py.simulation.cluster.toy_query import QUERY, ToyKernel
 from borealis_py.simulation.cluster.trimming import Deleted, TrimmingHost, trimming_of
 from borealis_py.simulation.log.client import MemoryClient, MemoryLog
@@ -250,8 +250,9 @@ class Builder:
         work = self.work(node, self.log.client(f"{self.prefix}spark.{node}.{index}"))
         redos = HeardRedos(work.open(), client, self.sparks[node][index], rng, ear, s.spark)
         redos.rows_us = s.rows_us
-        store = HeardCheckpoints(self.disks[node], index, kernel, self.scheduler, rng, writing, ear)
-        redos.peers = Peers(spec, cast(CheckpointStore, store), kernel)
+        place, most = MemoryPlace(self.disks[node], node, index), increments_of(spec.recovery)
+        store = HeardCheckpoints(place, spec.query_hash, kernel, most, self.scheduler, rng, writing, ear)
+        redos.peers = Peers(spec, store, kernel)
         clock = LocalClock(self.scheduler, rng.randrange(10_000_000_000), skew_us)
 
         def turned(process: ReplicaProcess) -> None:

@@ -11,9 +11,10 @@ from borealis_py.node.recovering.standby import StoodBy
 from borealis_py.node.spec import ReplicaSpec
 from borealis_py.simulation.checkers.violation import Violation
 from borealis_py.simulation.cluster.builder import Builder
+from borealis_py.simulation.cluster.checkpoints import Disk
 from borealis_py.simulation.cluster.processes import LocalClock, Machine, Process
 from borealis_py.simulation.cluster.roles import PublisherProcess, ReplicaProcess, StandbyProcess
-from borealis_py.simulation.cluster.storage import Disk, FlakyEngine, Spark
+from borealis_py.simulation.cluster.storage import FlakyEngine, Spark
 from sunion.errors import RetentionLost
 
 

@@ -14,15 +14,15 @@ from borealis_py.log.base import LogError, Wake
 from borealis_py.log.clock import Clock
 from borealis_py.log.description import OtherLife
 from borealis_py.log.kernel import Kernel
-from borealis_py.node.checkpoints import CheckpointStore
 from borealis_py.node.endings import SteppedBack, Superseded
 from borealis_py.node.recovering.standby import Standby, StoodBy
 from borealis_py.node.replica import Replica
 from borealis_py.node.spec import ReplicaSpec
 from borealis_py.protocol.states import ReplicaState
+from borealis_py.simulation.cluster.checkpoints import MemoryCheckpoints
 from borealis_py.simulation.cluster.clock import Scheduler
 from borealis_py.simulation.cluster.processes import LocalClock, Process
-from borealis_py.simulation.cluster.storage import MemoryCheckpoints, SimRedos
+from borealis_py.simulation.cluster.storage import SimRedos
 from borealis_py.simulation.cluster.toy_query import UNLUCKY, KernelFailed
 from borealis_py.simulation.log.client import MemoryClient
 from reconcile.redo_client import RedoRouter
@@ -226,7 +226,7 @@ class ReplicaProcess(Process):
             clock=clock,
             kernel=kernel,
             redos=cast(RedoRouter, redos),
-            store=cast(CheckpointStore, store),
+            store=store,
             uid=name,
             wake=self.wake,
             stood_by=stood_by,

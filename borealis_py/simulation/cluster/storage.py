@@ -1,140 +1,25 @@
-"""What outlives simulated replicas, and who redoes their buckets: checkpoints on a disk, and a Spark that may hang."""
+"""Who redoes the buckets of simulated replicas: a Spark that may hang; and their kernels' engine, which may fail."""
 
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from borealis_py.log.base import LogError, Wake
-from borealis_py.log.codec import RowCodec
-from borealis_py.node.checkpoints import LoadedCheckpoint
 from borealis_py.node.peers import Peers
 from borealis_py.protocol.redo import RedoDone, RedoFailed, RedoJob, RedoPlace, RedoResult
-from borealis_py.protocol.trimming import KeptCheckpoint
-from borealis_py.protocol.turn import SaveCheckpoint
 from borealis_py.simulation.cluster.clock import Scheduler
 from borealis_py.simulation.log.client import MemoryClient
 from borealis_py.simulation.log.latency import Delay, between
 from reconcile.redo_job import describe, failed, run_job
 from reconcile.replay import RangeGone, ReplayError
 from reconcile.replay_context import OpenReplayContext
-from sunion.union import Mark
-from sunion.units import NOWHERE, Offset
 
-_WRITE: Delay = between(1_000, 60_000)
 _JOB: Delay = between(100_000, 900_000)
 _SLOW: Delay = between(1_500_000, 6_000_000)
 _LOCAL: Delay = between(20_000, 300_000)
 _PEER: Delay = between(10_000, 200_000)
-KEEP = 3
-
-
-@dataclass(frozen=True, slots=True)
-class File:
-    """The content of one checkpoint; `torn`: it fails verification."""
-
-    state: bytes
-    marks: tuple[Mark, ...]
-    said: int = NOWHERE
-    torn: bool = False
-
-
-@dataclass
-class Disk:
-    """The checkpoints of one replica index, as files by bucket; survives its processes. `broken`: writes fail."""
-
-    files: dict[int, File] = field(default_factory=dict)
-    broken: int = 0
-
-    def tear(self) -> None:
-        """The newest checkpoint turns out to be truncated."""
-        if self.files:
-            newest = max(self.files)
-            self.files[newest] = File(b"", (), torn=True)
-
-    def put(self, bucket: int, file: File) -> None:
-        self.files[bucket] = file
-        for old in sorted(self.files)[:-KEEP]:
-            del self.files[old]
-
-
-class MemoryCheckpoints:
-    """Implements `node.checkpoints.CheckpointStore` for one process. `disks`: by replica index of the node."""
-
-    def __init__(
-        self,
-        disks: dict[int, Disk],
-        replica: int,
-        codec: RowCodec,
-        scheduler: Scheduler,
-        rng: random.Random,
-        writing: Callable[[], object],
-    ) -> None:
-        self.written_bucket: int | None = None
-        self.kept: tuple[KeptCheckpoint, ...] | None = None
-        self.failures = 0
-        self._disks, self._replica = disks, replica
-        self._codec, self._scheduler, self._rng = codec, scheduler, rng
-        self._known: dict[int, KeptCheckpoint] = {}
-        self._alive = True
-        self._busy = False
-        self._writing = writing
-
-    def save(self, checkpoint: SaveCheckpoint) -> None:
-        if self._busy:
-            return
-        self._busy = True
-        state = self._codec.encode_state(checkpoint.state)
-        self._scheduler.after(_WRITE(self._rng), lambda: self._land(checkpoint, state))
-        self._writing()
-
-    def newest(self) -> LoadedCheckpoint | None:
-        files = self._disks[self._replica].files
-        found = (self._load(files[bucket], bucket) for bucket in sorted(files, reverse=True))
-        return next((loaded for loaded in found if loaded is not None), None)
-
-    def of_peers(self, whole: bool = True) -> Iterator[tuple[int, LoadedCheckpoint]]:
-        found = [(bucket, k) for k, disk in self._disks.items() if k != self._replica for bucket in disk.files]
-        for bucket, k in sorted(found, reverse=True):
-            loaded = self._load(self._disks[k].files[bucket], bucket)
-            if loaded is not None and (loaded.whole or not whole):
-                yield k, loaded
-
-    def of_peer(self, replica: int, bucket: int) -> LoadedCheckpoint | None:
-        file = self._disks[replica].files.get(bucket)
-        loaded = None if file is None else self._load(file, bucket)
-        return loaded if loaded is not None and loaded.whole else None
-
-    def close(self) -> None:
-        pass
-
-    def die(self) -> None:
-        """The process is gone: what is being written is lost, sometimes leaving half a file."""
-        if self._busy and self._rng.random() < 0.3:
-            self._disks[self._replica].files.setdefault(0, File(b"", (), torn=True))
-        self._alive = False
-
-    def _load(self, file: File, bucket: int) -> LoadedCheckpoint | None:
-        if file.torn:
-            return None
-        return LoadedCheckpoint(bucket, self._codec.decode_state(file.state), file.marks, file.said)
-
-    def _land(self, checkpoint: SaveCheckpoint, state: bytes) -> None:
-        if not self._alive:
-            return
-        self._busy = False
-        disk = self._disks[self._replica]
-        if disk.broken:
-            self.failures += 1
-            return
-        self.written_bucket = checkpoint.bucket
-        disk.put(checkpoint.bucket, File(state, checkpoint.marks, checkpoint.said))
-        self._known[checkpoint.bucket] = KeptCheckpoint(
-            checkpoint.bucket, tuple(Offset(mark.offset) for mark in checkpoint.marks)
-        )
-        if all(bucket in self._known for bucket in disk.files) and len(disk.files) == KEEP:
-            self.kept = tuple(self._known[bucket] for bucket in sorted(disk.files))
 
 
 @dataclass

@@ -26,6 +26,8 @@ BIG_ROWS = BIG + 20
 ROW_BYTES = 40
 """Size that a row counts for."""
 _PADDING = b" " * 900_001
+_STATE_PADDING = b" " * 250
+"""As long as some increments: a base has three behind it."""
 QUERY = "q"
 ToyRow = tuple[int, str, int, int]
 ToyRows = tuple[int, int, str, int, int]
@@ -233,10 +235,19 @@ class ToyKernel:
         return self.concat(parts)
 
     def encode_state(self, state: ToyState) -> bytes:
-        return _encode(state)
+        return _encode(state) + _STATE_PADDING
 
     def decode_state(self, payload: bytes) -> ToyState:
         window, digest, count = msgspec.json.decode(payload, type=list[int])
+        return (window, digest, count)
+
+    def encode_increment(self, before: ToyState, after: ToyState, since: int, end: int) -> bytes:
+        """The numbers that are not what they were, by their place."""
+        return _encode([(n, new) for n, (old, new) in enumerate(zip(before, after, strict=True)) if old != new])
+
+    def decode_increment(self, before: ToyState, payload: bytes, end: int) -> ToyState:
+        new = dict(msgspec.json.decode(payload, type=list[tuple[int, int]]))
+        window, digest, count = (new.get(n, old) for n, old in enumerate(before))
         return (window, digest, count)
 
     def published(self, rows: Sequence[ToyRow]) -> Iterator[tuple[bytes, int]]:

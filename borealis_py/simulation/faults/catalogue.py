@@ -99,7 +99,7 @@ KINDS: dict[str, FaultKind] = {
     "source_clock": FaultKind("F7", 2, _S, 5, ("-0.6", "-0.2", "0.15", "0.4")),
     "source_drift": FaultKind("F7", 2, _S, 6, ("-0.05", "0.05")),
     "disk_full": FaultKind("F8", 2, _R, 8, aims=(Failpoint.CHECKPOINT,)),
-    "disk_torn": FaultKind("F8", 3, _R, 3, aims=(Failpoint.CHECKPOINT, Failpoint.REC_DONE)),
+    "disk_torn": FaultKind("F8", 3, _R, 3, ("", "base"), aims=(Failpoint.CHECKPOINT, Failpoint.REC_DONE)),
     "disk_zombie": FaultKind("F8", 2, _R, 3, aims=(Failpoint.CHECKPOINT, Failpoint.REC_DONE)),
     "zombie": FaultKind("F9", 3, _R, 3, aims=_EVERY),
     "twins": FaultKind("F9", 3, _R, 3, ("", "unheard"), _EVERY),

@@ -8,8 +8,8 @@ from borealis_py.log.base import Feed
 from borealis_py.log.description import Life
 from borealis_py.log.source_tail import TailEntry, entry_of
 from borealis_py.simulation.cluster.builder import APP
+from borealis_py.simulation.cluster.checkpoints import File
 from borealis_py.simulation.cluster.machines import ReplicaMachine, SourceMachine
-from borealis_py.simulation.cluster.storage import File
 from borealis_py.simulation.cluster.toy_query import QUERY
 from borealis_py.simulation.cluster.world import SimulatedWorld
 from borealis_py.simulation.faults.base import Doing, UndoFault, chance, node_of, nothing, replica_of, source_of
@@ -27,23 +27,22 @@ def _disk_full(world: SimulatedWorld, fault: Fault) -> UndoFault:
 
 
 def _disk_torn(world: SimulatedWorld, fault: Fault) -> UndoFault:
-    """The machine crashes, and the newest checkpoint turns out to be truncated."""
+    """The machine crashes, and its newest checkpoint turns out to be truncated, or the base that it builds on."""
     machine = replica_of(world, fault)
     machine.crash()
-    machine.disk.tear()
+    machine.disk.tear(a_base=fault.detail == "base")
     return machine.restart
 
 
 def _disk_zombie(world: SimulatedWorld, fault: Fault) -> UndoFault:
     """A process that was replaced overwrites its successor's checkpoints with its own."""
     machine = replica_of(world, fault)
-    old = dict(machine.disk.files)
+    old = list(machine.disk.files.values())
     machine.crash()
 
     def undo() -> None:
         machine.restart()
-        for bucket, file in old.items():
-            machine.disk.put(bucket, file)
+        machine.disk.put_back(old)
 
     return undo
 
@@ -115,19 +114,19 @@ def _reads(machine: ReplicaMachine, source: str) -> bool:
 def _mark(world: SimulatedWorld, machine: ReplicaMachine, source: str) -> int:
     """The lowest offset of this source from which a checkpoint of this replica resumes."""
     sources = [of.name for of in machine.spec.inputs if not of.replicas]
-    return min((file.marks[sources.index(source)].offset for file in _sound(world, machine).values()), default=0)
+    return min((file.marks[sources.index(source)].offset for file in _sound(world, machine)), default=0)
 
 
 def _oldest(world: SimulatedWorld, machine: ReplicaMachine) -> int:
     """The lowest bucket from which a checkpoint of this replica resumes."""
-    return min(_sound(world, machine), default=world.origin)
+    return min((file.bucket for file in _sound(world, machine)), default=world.origin)
 
 
-def _sound(world: SimulatedWorld, machine: ReplicaMachine) -> dict[int, File]:
+def _sound(world: SimulatedWorld, machine: ReplicaMachine) -> list[File]:
     """Checkpoints to rely on: none if the torn ones of this world might be all there are."""
     tears = sum(f.kind == "disk_torn" for f in world.scenario.faults)
-    found = {bucket: file for bucket, file in machine.disk.files.items() if not file.torn}
-    return found if len(found) > tears else {}
+    found = machine.disk.starts
+    return found if len(found) > tears else []
 
 
 def _needed(world: SimulatedWorld, node: str) -> int:

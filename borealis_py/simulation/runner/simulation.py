@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from functools import partial
 
 from borealis_py.log.messages import Threshold, encode
+from borealis_py.node.recovering.setting import increments_of
 from borealis_py.protocol.states import ReplicaState
 from borealis_py.simulation.checkers.checker import judge
 from borealis_py.simulation.checkers.observer import Observer
@@ -37,6 +38,9 @@ LAG_US = 800_000
 """Stable results are current if they lag at most this: a bucket, the transfers, and progress without rows."""
 
 STAYS_SHARE, STAYS_US = 0.2, 6 * SECOND
+KEPT, KEPT_OF_PASSIVE = 5, 13
+"""After so many checkpoints a start from any that is kept begins later: three bases, and at most three increments
+behind each of a passive standby's (`ToyKernel.encode_state`)."""
 WRITES_US, STEP_US = 1_000_000, 300
 """Time limit within which a reset that should hit a transaction strikes; polling interval."""
 
@@ -105,7 +109,7 @@ class Simulation:
         away = s.lost or any(machine.given_up is not None for machine in self.world.replicas)
         if s.retain is not None and not away and random.Random(f"stays {s.seed}").random() < STAYS_SHARE:
             told = 5 if any(plan.recovery.idles for plan in s.nodes) else 3  # a standby says again what was said (R17)
-            self._scheduler.run_until(since + 5 * s.timing.checkpoint_us + told * s.retain.every_us + STAYS_US)
+            self._scheduler.run_until(since + _renewed_us(s) + told * s.retain.every_us + STAYS_US)
             bounded(self.world, since)
 
     def _until_somebody_writes(self) -> None:
@@ -205,3 +209,9 @@ def lives(scenario: Scenario, keep_trace: bool = False) -> Iterator[Simulation]:
     for part in parts[1:]:
         life = Simulation(part, keep_trace, end(life.world, part.faults[0]))
         yield life
+
+
+def _renewed_us(scenario: Scenario) -> int:
+    """How long it takes until all that is kept of checkpoints is new."""
+    passive = any(increments_of(plan.recovery) for plan in scenario.nodes)
+    return (KEPT_OF_PASSIVE if passive else KEPT) * scenario.timing.checkpoint_us

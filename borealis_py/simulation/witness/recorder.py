@@ -30,8 +30,9 @@ from borealis_py.log.base import (
 from borealis_py.log.codec import RowCodec
 from borealis_py.protocol.redo import RedoJob, RedoPlace, RedoResult
 from borealis_py.protocol.turn import SaveCheckpoint
+from borealis_py.simulation.cluster.checkpoints import MemoryCheckpoints, MemoryPlace
 from borealis_py.simulation.cluster.clock import Scheduler
-from borealis_py.simulation.cluster.storage import Disk, MemoryCheckpoints, SimRedos, Spark
+from borealis_py.simulation.cluster.storage import SimRedos, Spark
 from borealis_py.simulation.log.broker import Broker
 from borealis_py.simulation.log.client import MemoryClient
 from reconcile.replay_context import OpenReplayContext
@@ -295,15 +296,16 @@ class HeardCheckpoints(MemoryCheckpoints):
 
     def __init__(
         self,
-        disks: dict[int, Disk],
-        replica: int,
+        place: MemoryPlace,
+        query_hash: str,
         codec: RowCodec,
+        increments: int,
         scheduler: Scheduler,
         rng: random.Random,
         writing: Callable[[], object],
         ear: Recorder,
     ) -> None:
-        super().__init__(disks, replica, codec, scheduler, rng, writing)
+        super().__init__(place, query_hash, codec, increments, scheduler, rng, writing)
         self._ear = ear
 
     def save(self, checkpoint: SaveCheckpoint) -> None:

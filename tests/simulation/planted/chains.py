@@ -16,7 +16,7 @@ from borealis_py.protocol.labels import Share
 from borealis_py.protocol.manager import Manager
 from borealis_py.protocol.redo import RedoDone
 from borealis_py.protocol.settings import DelayPolicy
-from borealis_py.simulation.cluster.storage import MemoryCheckpoints
+from borealis_py.simulation.cluster.checkpoints import MemoryCheckpoints
 from borealis_py.simulation.runner.scenario import Scenario
 from sunion.input_buffers import StreamBuffer
 from sunion.model import StableBucket, TentativeBucket
@@ -145,8 +145,8 @@ def _another_checkpoint_than_asked() -> Any:
     before = MemoryCheckpoints.of_peer
 
     def of_peer(self: MemoryCheckpoints, replica: int, bucket: int) -> Any:
-        files = self._disks[replica].files
-        return before(self, replica, min(files, default=bucket))
+        files = self._here._disks[replica].files
+        return before(self, replica, min((file.bucket for file in files.values()), default=bucket))
 
     return mock.patch.object(MemoryCheckpoints, "of_peer", of_peer)
 

@@ -7,15 +7,19 @@ from dataclasses import replace
 from typing import Any
 from unittest import mock
 
+import msgspec
+
 from borealis_py.protocol.checkpointing import Checkpointing
 from borealis_py.protocol.roles.fold import RoleFold
 from borealis_py.protocol.roles.speaking import Speaking
 from borealis_py.protocol.turn import Effect, SaveCheckpoint
 from borealis_py.query.recovery import RecoveryPlan, RecoveryWay
+from borealis_py.simulation.cluster.toy_query import ToyKernel, ToyState
 from borealis_py.simulation.runner.scenario import Scenario
-from sunion.model import StreamRecord
+from sunion.model import State, StreamRecord
 from sunion.output import SOutput
-from sunion.units import Bucket
+from sunion.union import SUnion
+from sunion.units import Bucket, MonotonicUs
 from tests.simulation.planted.bug import Bug
 
 KILLS = ("crash", "crash_loop", "pause")
@@ -92,6 +96,32 @@ def _a_start_says_what_it_rebuilds() -> Any:
     return mock.patch.object(Checkpointing, "_taken", taken)
 
 
+def _an_increment_before_its_acks() -> Any:
+    """Only the first checkpoint of an incarnation, which is a base, waits for them."""
+    kept = Checkpointing.turn
+    first: set[Checkpointing] = set()
+
+    def turn(
+        self: Checkpointing, now: MonotonicUs, f_s: Bucket, state: State, union: SUnion, ack_s: Bucket
+    ) -> list[Effect]:
+        found = kept(self, now, f_s, state, union, f_s if self in first else ack_s)
+        if found:
+            first.add(self)
+        return found
+
+    return mock.patch.object(Checkpointing, "turn", turn)
+
+
+def _an_increment_without_one_entry() -> Any:
+    kept = ToyKernel.encode_increment
+
+    def encode(self: ToyKernel, before: ToyState, after: ToyState, since: int, end: int) -> bytes:
+        entries = msgspec.json.decode(kept(self, before, after, since, end))
+        return msgspec.json.encode(entries[:-1])
+
+    return mock.patch.object(ToyKernel, "encode_increment", encode)
+
+
 SAFETY = ("convergence", "hole", "stable", "corrected", "client", "dead letter", "redo", "stable view")
 BUGS = (
     Bug(
@@ -120,6 +150,24 @@ BUGS = (
         _nobody_steps_back,
         ("pause",),
         ("runs", "convergence"),
+        40,
+        change=PASSIVE,
+    ),
+    Bug(
+        "B1 an increment waits for its acks",
+        "safety",
+        _an_increment_before_its_acks,
+        ("cut_own", "crash"),
+        SAFETY,
+        60,
+        change=PASSIVE,
+    ),
+    Bug(
+        "R12 an increment is all that is new",
+        "safety",
+        _an_increment_without_one_entry,
+        KILLS,
+        SAFETY,
         40,
         change=PASSIVE,
     ),

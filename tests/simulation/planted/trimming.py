@@ -18,6 +18,7 @@ from reconcile import audit
 from reconcile.replay import Replay
 from sunion.units import MonotonicUs, Offset
 from tests.simulation.planted.bug import Bug
+from tests.simulation.planted.roles import PASSIVE
 
 
 def _newest_checkpoint() -> Any:
@@ -110,6 +111,11 @@ def _trimmed(scenario: Scenario) -> Scenario:
     return replace(scenario, retain=Retention(0, SECOND), timing=replace(scenario.timing, checkpoint_us=SECOND // 2))
 
 
+def _passive(scenario: Scenario) -> Scenario:
+    """The same where one replica runs, and its checkpoints are increments."""
+    return _trimmed(replace(PASSIVE(scenario), heal_us=20 * SECOND))
+
+
 def _audited(scenario: Scenario) -> Scenario:
     return replace(_trimmed(scenario), retain=Retention(0, SECOND, audited=True), heal_us=20 * SECOND)
 
@@ -122,6 +128,7 @@ TRIMMING = ("trimming",)
 AUDIT = ("audit",)
 BUGS = (
     Bug("R16 the oldest checkpoint that is kept counts", "safety", _newest_checkpoint, (), TRIMMING, change=_trimmed),
+    Bug("R16 the newest of the oldest base counts", "safety", _newest_checkpoint, (), TRIMMING, change=_passive),
     Bug("R16 what is needed first stays", "safety", _a_bucket_too_high, (), TRIMMING, change=_trimmed),
     Bug("R16 readers hold a source", "safety", _readers_of_a_source_hold_nothing, (), TRIMMING, change=_trimmed),
     Bug(
