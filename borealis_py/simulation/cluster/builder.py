@@ -21,6 +21,7 @@ from borealis_py.node.peers import Peers
 from borealis_py.node.recovering.standby import StoodBy
 from borealis_py.node.spec import ReplicaSpec
 from borealis_py.protocol.settings import Delays, budget
+from borealis_py.query.recovery import RecoveryWay
 from borealis_py.query.spec import Partitioning, Serves
 from borealis_py.simulation.cluster.clock import Scheduler
 from borealis_py.simulation.cluster.processes import LocalClock
@@ -182,6 +183,7 @@ class Builder:
             host=APP,
             trimming=self.trimming,
             recovery=self.plans[node].recovery,
+            gap=self.plans[node].recovery.way is RecoveryWay.AMNESIA,
         )
 
     def source_feed(self, index: int) -> Feed:
@@ -251,6 +253,8 @@ class Builder:
         clock = LocalClock(self.scheduler, rng.randrange(10_000_000_000), skew_us)
 
         def turned(process: ReplicaProcess) -> None:
+            if ear.heard.arrived is None and not process.replica.manager.losing.arriving:
+                ear.heard.arrived = len(ear.heard.turns) - 1
             ear.end()
             after(process)
 
@@ -271,7 +275,7 @@ class Builder:
             host.start(process)
         ear.heard.bucket, ear.heard.says_from = process.replica.manager.f_s, process.replica.manager.output.stable
         ear.heard.computes_unheard = spec.recovery.stands_by and not spec.recovery.idles
-        ear.heard.stood_by = stood_by is not None
+        ear.heard.stood_by, ear.heard.arrives = stood_by is not None, process.replica.manager.losing.arriving
         self.heard.append(ear.heard)
         self.redos.append(redos)
         return process
