@@ -49,8 +49,8 @@ class DeadLetter:
 
 
 def parse_letter(record: Record) -> DeadLetter | None:
-    """Parse a record of the dead-letter topic; None: its headers are not those of a dead letter of a bucket, or it names
-    a gap."""
+    """Parse a record of the dead-letter topic; None: it names a gap, or its headers are not those of a dead letter of a
+    bucket."""
     headers = {name: value.decode(errors="replace") for name, value in record.headers}
     if "gap" in headers:
         return None
