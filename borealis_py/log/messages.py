@@ -11,7 +11,7 @@ import msgspec
 
 from borealis_py.protocol.incarnation import Disagreement, Heartbeat
 from borealis_py.protocol.settings import Timing
-from borealis_py.query.recovery import SYNC_US, RecoveryPlan, RecoveryWay, available
+from borealis_py.query.recovery import SYNC_US, RecoveryPlan, RecoveryWay, plan_of
 from borealis_py.query.retention import AUDITED, Keep
 from sunion.digests import DIGEST_CHARS, TOLD_MAX
 
@@ -90,17 +90,13 @@ class RecoverySetting(msgspec.Struct, frozen=True):
     way: RecoveryWay
     sync_us: Annotated[int, msgspec.Meta(gt=0, le=NUMBER_MAX)] = SYNC_US
 
-    def __post_init__(self) -> None:
-        """Raises QueryError for a way that cannot be chosen; `decode` then msgspec.ValidationError."""
-        available(self.way, self.sync_us)
-
     @classmethod
     def of(cls, app_uid: str, plan: RecoveryPlan) -> RecoverySetting:
         return cls(app_uid, plan.way, plan.sync_us)
 
     @property
     def plan(self) -> RecoveryPlan:
-        return available(self.way, self.sync_us)
+        return plan_of(self.way, self.sync_us)
 
 
 class DisagreementSetting(msgspec.Struct, frozen=True):
