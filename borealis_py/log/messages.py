@@ -253,7 +253,7 @@ class Status(msgspec.Struct, frozen=True):
     """Resident memory of its process, in kB; 0: unknown."""
     event: str = ""
     """Why it reports now: SILENT(input), HEARD(input), UPSTREAM_FAILURE, FIRST_TENTATIVE, STABILIZATION, REDO,
-    REC_DONE, STABLE, READY, STOPPED, REDO_FAILED, ADOPT_FAILED, TOOK_OVER, DRIFT,
+    REC_DONE, STABLE, READY, STOPPED, REDO_FAILED, ADOPT_FAILED, TOOK_OVER, DRIFT, GAP,
     DIVERGED or RESUMED; "": a second has passed.
     """
     detail: str = ""
@@ -274,6 +274,11 @@ class Status(msgspec.Struct, frozen=True):
     recovery: str = ""
     """How its node survives a crash, as far as this replica has read: a word of `recovery=`; "": written by an earlier
     version."""
+    lost_from: int = 0
+    """The first of the buckets that it found lost when it started, since nobody ran or the log no longer held them; 0:
+    none."""
+    lost_buckets: int = 0
+    """How many these are: a GAP in its stream, and nothing of them is published."""
 
 
 def encode(message: msgspec.Struct | Heartbeat) -> bytes:

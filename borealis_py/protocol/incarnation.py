@@ -170,6 +170,7 @@ class ReplicaStatus:
         writer: value of a `publishing.Phase`. progress: first bucket not in the corrected stream, as far as known.
         counts: what this incarnation has emitted. inputs: in the node's order.
         disagreement: because of which nothing is published; None: there is none.
+        lost: buckets [first, end) that it found lost when it started (R18); None: none.
     """
 
     identity: Identity
@@ -184,3 +185,4 @@ class ReplicaStatus:
     counts: RowCounts
     inputs: tuple[InputReport, ...]
     disagreement: Disagreement | None = None
+    lost: tuple[Bucket, Bucket] | None = None

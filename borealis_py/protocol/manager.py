@@ -371,7 +371,7 @@ class Manager:
             identity=self.identity, state=self.state.value, f_s=self.f_s, f_l=self.f_l, asking=self.stagger.asking,
             granted=self.stagger.granted, head=self.control.head, writer=self.publishing.phase.value,
             progress=self.publishing.frontier, counts=replace(self.counts), inputs=self.intake.statuses(),
-            disagreement=self.publishing.disagreement.found,
+            disagreement=self.publishing.disagreement.found, lost=self.losing.lost,
         )  # fmt: skip
 
     @property

@@ -33,6 +33,11 @@ class Losing:
         self.whole = Bucket(FOREVER) if start.present else NOWHERE
         self._sources, self._lookback, self._origin = tuple(dict.fromkeys(sources)), lookback, origin
 
+    @property
+    def lost(self) -> tuple[Bucket, Bucket] | None:
+        """The lost buckets [first, end), those included that stand on them; None: none, or not known yet."""
+        return None if self.arriving or self.whole <= self.first else (self.first, self.whole)
+
     def arrived(self, at: Bucket) -> None:
         """It runs from bucket `at` on."""
         self.arriving = False
