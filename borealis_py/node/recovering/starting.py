@@ -16,6 +16,7 @@ from borealis_py.log.stream_topics import StreamTopics
 from borealis_py.node.checkpoints import CheckpointStore, LoadedCheckpoint
 from borealis_py.node.input_reader import InputReader
 from borealis_py.node.peers import Peers
+from borealis_py.node.recovering.kept_log import read_from_what_is_kept
 from borealis_py.node.spec import ReplicaSpec
 from borealis_py.node.trimmer import needed_by_others
 from borealis_py.protocol.incarnation import Identity, StartPoint
@@ -74,8 +75,17 @@ class Starting:
             OSError: the checkpoints cannot be read.
         """
         own = self._own()
-        if self._spec.recovery.way is RecoveryWay.AMNESIA and self._may_lose:
-            return self._present(self._furthest(own))
+        try:
+            start = self._covered(own)
+        except RetentionLost as lost:
+            if not self._may_lose:
+                raise
+            return self._present(self._kept(own, lost))
+        forgets = self._spec.recovery.way is RecoveryWay.AMNESIA and self._may_lose
+        return self._present(start) if forgets else start
+
+    def _covered(self, own: StartPoint) -> StartPoint:
+        """Where to begin so that nothing is lost. Raises RetentionLost."""
         if self._spec.recovery.stands_by:
             return self._furthest(own)
         try:
@@ -90,12 +100,23 @@ class Starting:
     def _may_lose(self) -> bool:
         return self._spec.gap and not self._kernel.unbounded
 
+    def _kept(self, own: StartPoint, lost: RetentionLost) -> StartPoint:
+        """What the inputs still hold. Raises RetentionLost: they do not show what it is."""
+        for start in self._candidates(own) if self._spec.recovery.stands_by else [own]:
+            found = read_from_what_is_kept(self._spec, self._lookup, start)
+            if found is not None:
+                log.warning("begins anew: the log no longer holds what it needs", node=self._spec.node, why=str(lost))
+                return found
+        raise lost
+
     def _present(self, start: StartPoint) -> StartPoint:
         """Begin where the inputs stand, with nothing; read from `start` on (R18). Raises LogError."""
-        said = [end for k in range(self._spec.replicas) if (end := self._said_to(k)) is not None]
+        spec = self._spec
+        asked = range(spec.replicas) if spec.recovery.stands_by else [spec.replica]
+        said = [end for k in asked if (end := self._said_to(k)) is not None]
         if not said and start.marks is None:
             return start  # nobody has ever run
-        first = Bucket(max(_frontier(start), *said, 0))
+        first = Bucket(max([*said, _frontier(start)] if spec.recovery.stands_by else [*said, spec.origin]))
         return StartPoint(start.bucket, self._kernel.initial(), start.marks, first, empty=True, present=True)
 
     def _said_to(self, replica: int) -> int | None:

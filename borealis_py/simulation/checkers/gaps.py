@@ -110,7 +110,7 @@ def _judge_process(
             what = f"{heard.name} says [{first}, {end}) is lost, and [{one.first}, {one.end}) lay in {one.name} when it"
             raise Violation("gap", f"{what} started", first)
     at_us, stands = said[0]
-    limit = complete_at(at_us) + (lookback if len(said) == 1 else 0)
+    limit = max(complete_at(at_us), heard.bucket) + (lookback if len(said) == 1 else 0)
     if stands.end > limit:
         raise Violation("gap", f"{heard.name} says up to {stands.end} is lost, at most {limit} can be", stands.end)
     if len(said) > 2 or (len(said) == 2 and end - stands.end != lookback):

@@ -1,0 +1,96 @@
+"""Where a start reads that may lose what the log no longer holds (R18)."""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import replace
+from pathlib import Path
+from typing import cast
+
+import pytest
+
+from borealis_py.log import topics
+from borealis_py.log.base import Log, NewRecord
+from borealis_py.log.records import BatchHeader, ClaimHeader, pack
+from borealis_py.node.recovering.kept_log import read_from_what_is_kept
+from borealis_py.node.spec import ReplicaSpec
+from borealis_py.protocol.incarnation import StartPoint
+from borealis_py.protocol.settings import Delays, Timing
+from borealis_py.query.spec import Serves
+from sunion.bucket import Buckets
+from sunion.model import FOREVER, Input
+from sunion.source import SourceFold
+from sunion.union import Mark
+from sunion.units import Bucket
+from tests.support.instant_log import InstantLog
+
+W, LATE, AHEAD = 100_000, 250_000, 400_000
+BUCKETS = Buckets(W)
+SPEC = ReplicaSpec(
+    app="app", app_uid="a1", node="q", replica=0, inputs=(Input.source("s"), Input.source("t")), bucket_us=W, origin=0,
+    partition=0, query_hash="h", app_json="", delays={"q": Delays(3_000_000)}, log=cast(Log, None),
+    data_dir=Path("/data"), timing=replace(Timing(), ahead_max_us=AHEAD), serves=(Serves(query="q"),), position=1,
+    corrected=True, gap=True,
+)  # fmt: skip
+OWNER = SourceFold(3 * W, 1, "p", 2, LATE)
+START = StartPoint(Bucket(3), "state", (Mark(4, OWNER), Mark(2, SourceFold(3 * W, 1, "t", 0))))
+
+
+def batch(n: int, epoch: int = 1, uid: str = "p", boundary: int | None = None) -> bytes:
+    """The record at offset n: a row, and the boundary of bucket n."""
+    return pack(BatchHeader("a1", epoch, uid, n - 1, struct.pack("<q", n * W), boundary or n * W, "json", n), b"[{}]")
+
+
+def log(*values: bytes, begins: int) -> InstantLog:
+    """Source s holds these from offset `begins` on; t has lost nothing."""
+    found = InstantLog()
+    s, t = topics.source("app", "s"), topics.source("app", "t")
+    found.create([s.topic, t.topic])
+    found.put(*(NewRecord(s, value, timestamp_ms=0) for value in values))
+    found.delete_before(s, begins)
+    return found
+
+
+CLAIM = pack(ClaimHeader("a1", 1, "p", LATE))
+OLD = [CLAIM, *(batch(n) for n in range(1, 12))]
+
+
+def test_it_reads_on_behind_the_first_record_that_is_surely_its_owner_s() -> None:
+    found = read_from_what_is_kept(SPEC, log(*OLD, begins=8).lookup(), START)
+    assert found is not None
+    assert found.marks == (Mark(9, SourceFold(8 * W, 1, "p", 7, LATE)), START.marks[1] if START.marks else None)
+    assert (found.bucket, found.own) == (15, 3), "a row may lie 650 ms before its time, so bucket 14 may lack one"
+
+
+def test_what_was_said_stays_as_it_was() -> None:
+    start = replace(START, own=Bucket(7))
+    found = read_from_what_is_kept(SPEC, log(*OLD, begins=8).lookup(), start)
+    assert found is not None
+    assert found.own == 7
+
+
+def test_a_later_owner_is_known_by_its_claim() -> None:
+    values = [*OLD, pack(ClaimHeader("a1", 13, "new", 0)), batch(13, 13, "new"), batch(14, 13, "new")]
+    found = read_from_what_is_kept(SPEC, log(*values, begins=12).lookup(), START)
+    assert found is not None
+    assert found.marks is not None
+    assert found.marks[0] == Mark(14, SourceFold(13 * W, 13, "new", 12, 0))
+    assert found.bucket == 17
+
+
+@pytest.mark.parametrize("begins", [13, 15], ids=["its claim is deleted", "nothing is left"])
+def test_whose_rows_may_come_how_late_nobody_knows_then(begins: int) -> None:
+    values = [*OLD, pack(ClaimHeader("a1", 13, "new", 0)), batch(13, 13, "new"), batch(14, 13, "new")]
+    assert read_from_what_is_kept(SPEC, log(*values, begins=begins).lookup(), START) is None
+
+
+def test_after_its_end_nothing_can_come() -> None:
+    values = [*OLD, batch(12, boundary=FOREVER)]
+    found = read_from_what_is_kept(SPEC, log(*values, begins=12).lookup(), START)
+    assert found is not None
+    assert found.bucket == BUCKETS.last
+
+
+def test_what_is_still_there_is_read_as_it_would_be() -> None:
+    found = read_from_what_is_kept(SPEC, log(*OLD, begins=4).lookup(), START)
+    assert found == replace(START, own=Bucket(3))
