@@ -18,6 +18,7 @@ from borealis_py.verify.history import ReplicaHistory
 from borealis_py.verify.model.network import Network
 from borealis_py.verify.model.partitions import Piece
 from borealis_py.verify.source_log import SourceHistory
+from borealis_py.verify.spans import Spans
 
 
 @dataclass(frozen=True)
@@ -134,6 +135,7 @@ class Evidence:
         threshold_us: X; None: the bound is not judged. `quiet_us`: wall times between which nothing failed.
         blackouts: when the bound says nothing.
         one_runs: the stages of which one replica runs and the others stand by.
+        lost: for each partition of the query, the buckets that its progress names as lost.
     """
 
     network: Network
@@ -153,6 +155,7 @@ class Evidence:
     blackouts: Sequence[Blackout] = ()
     published: Mapping[str, Sequence[Row]] = field(default_factory=dict)
     one_runs: frozenset[int] = frozenset()
+    lost: Mapping[int, Spans] = field(default_factory=dict)
 
     @property
     def complete_until(self) -> int:
@@ -225,6 +228,15 @@ def gap_of(record: Raw, app_uid: str = "") -> tuple[int, int] | None:
         return None
     mine = said.app_uid == app_uid or not app_uid
     return (said.first, said.end) if mine and said.first < said.end else None
+
+
+def lost_buckets(raw: Iterable[Raw], app_uid: str = "") -> Spans:
+    """All buckets that a progress topic names as lost."""
+    found = Spans()
+    for record in raw:
+        if (gap := gap_of(record, app_uid)) is not None:
+            found.add(*gap)
+    return found
 
 
 def dead_letters(raw: Iterable[Raw]) -> Iterator[DeadLetterRecord]:

@@ -56,7 +56,8 @@ class Lacking:
         """It says that buckets are lost."""
         at, begins = self._at, max(self._first, self._begins)
         spans = [(self._first, self._begins), (begins, self._whole)]
-        if not self._arrived or (header.first, header.end) not in spans or header.end > complete:
+        there = max(complete, self._heard.bucket)
+        if not self._arrived or (header.first, header.end) not in spans or header.end > there:
             said = f"{self._heard.name}: {header}, arrived {self._arrived}, complete is {complete}, may be {spans}"
             raise Violation("gap", said, header.first)
         if header.end == self._whole:
