@@ -118,8 +118,8 @@ def test_what_came_while_nobody_ran_is_lost_and_named(
         assert "lost, and named so: buckets" in said.out + said.err
         said = borealis("verify", query, *how)
         assert said.code == 0, said.out + said.err
-    named = {(status.lost_from, status.lost_buckets) for k in REPLICAS for status in app.statuses(query, k)}
-    assert len(named) >= 3, "nothing, and a gap for each time that one took over"
+        named = {(status.lost_from, status.lost_buckets) for k in REPLICAS for status in app.statuses(query, k)}
+        assert len(named) >= 3, "nothing, and a gap for each time that one took over"
 
 
 def test_checkpoints_in_kafka_are_found_from_another_directory(bootstrap: str, tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ from functools import partial
 
 from borealis_py.log.messages import Threshold, encode
 from borealis_py.protocol.states import ReplicaState
+from borealis_py.query.recovery import RecoveryWay
 from borealis_py.simulation.checkers.checker import judge
 from borealis_py.simulation.checkers.observer import Observer
 from borealis_py.simulation.checkers.runners import RunnersOracle
@@ -105,7 +106,10 @@ class Simulation:
         away = s.lost or any(machine.given_up is not None for machine in self.world.replicas)
         if s.retain is not None and not away and random.Random(f"stays {s.seed}").random() < STAYS_SHARE:
             told = 5 if any(plan.recovery.idles for plan in s.nodes) else 3  # a standby says again what was said (R17)
-            self._scheduler.run_until(since + 5 * s.timing.checkpoint_us + told * s.retain.every_us + STAYS_US)
+            forgets = any(plan.recovery.way is RecoveryWay.AMNESIA for plan in s.nodes)
+            whole_us = s.span * s.width_us if forgets else 0  # before that it takes no checkpoint (R18)
+            told_us = 5 * s.timing.checkpoint_us + told * s.retain.every_us
+            self._scheduler.run_until(since + told_us + whole_us + STAYS_US)
             bounded(self.world, since)
 
     def _until_somebody_writes(self) -> None:
