@@ -110,7 +110,9 @@ class Simulation:
             whole_us = s.span * s.width_us if forgets else 0  # before that it takes no checkpoint (R18)
             told_us = 5 * s.timing.checkpoint_us + told * s.retain.every_us
             self._scheduler.run_until(since + told_us + whole_us + STAYS_US)
-            bounded(self.world, since)
+            running = [process.replica.manager for machine in self.world.replicas for process in machine.replicas]
+            if all(manager.losing.whole <= manager.f_s for manager in running):  # else it holds what it may still need
+                bounded(self.world, since)
 
     def _until_somebody_writes(self) -> None:
         """Run until some replica writes, or takes over to write, for a limited time."""
