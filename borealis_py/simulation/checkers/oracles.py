@@ -130,7 +130,7 @@ def _refused(source: str, items: PublisherInput, n: int, reason: str, raw: bytes
 
 def client(picture: ClientPicture, truth: NodeTruth) -> None:
     """The client's buckets below its stable frontier equal the failure-free output."""
-    if picture.stable > truth.complete:
+    if picture.stable > max([truth.complete, *(gap.stop for gap in picture.gaps)]):
         said = f"stable up to {picture.stable}, the sources close only {truth.complete}"
         raise Violation("client", said, truth.complete)
     for bucket in sorted(picture.rows.keys() | truth.rows.keys()):
