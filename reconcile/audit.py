@@ -223,21 +223,18 @@ class _Comparing:
         rows = compare(self._expected(replay, target, limit, stop, recomputed), self._found(first, end, stop), limit)
         letters = None if recomputed is None else recomputed.compare(told)
         ended = replay.frontier if upto is None else upto
-        result = AuditResult(
-            spec.work.node,
-            spec.first,
-            ended,
-            rows.rows,
-            rows.differences,
-            rows.first,
-            0.0,
-            None,
-            *((None,) if letters is None else letters),
-            lost=tuple((gap.start, gap.stop) for gap in self._lost if gap.stop > spec.first and gap.start < ended),
-        )
+        result = AuditResult(spec.work.node, spec.first, ended, rows.rows, rows.differences, rows.first, 0.0)
+        result = replace(result, lost=self._lost_in(spec.first, ended))
+        if letters is not None:
+            result = replace(
+                result, dead_letters=letters[0], dead_letter_differences=letters[1], first_dead_letter=letters[2]
+            )
         if self._reached is None or not result.clean:
             return result
         return replace(result, reached=replace(self._reached, corrected=self._behind, letters=letters_end))
+
+    def _lost_in(self, first: int, end: int) -> tuple[tuple[int, int], ...]:
+        return tuple((gap.start, gap.stop) for gap in self._lost if gap.stop > first and gap.start < end)
 
     def _found(self, first: int, end: int, stop: int | None) -> Iterator[CorrectedRow]:
         for record in self._lookup.read(self._spec.corrected, first, end):

@@ -345,10 +345,9 @@ class Replica:
     def _transaction(self, publish: Publish) -> Iterator[NewRecord]:
         """The records of one transaction. Runs in the writer's thread."""
         spec = self.spec
-        found = (publish.outputs, publish.end, False)
-        if publish.outputs is None:
-            found = self._unpublished.portion(publish.first, publish.end)
-        outputs, end, lost = found
+        outputs, end, lost = publish.outputs, int(publish.end), False
+        if outputs is None:
+            outputs, end, lost = self._unpublished.portion(publish.first, publish.end)
         self._writing_to = Bucket(end)  # one transaction runs at a time, so the next event is about this end
         progress, lost_from = self._progress(end), publish.first if lost else None
         return transaction(
