@@ -171,7 +171,7 @@ class StableRange:
 
 
 @dataclass(frozen=True, slots=True)
-class Gap:
+class GapRange:
     """GAP(inc, from, to) of incarnation `inc`: it will never say the buckets [first, end) as stable: they, or what they
     stand on, are lost (R18)."""
 
@@ -218,7 +218,7 @@ class RecDone:
     bucket: int
 
 
-StreamRecord = StableBucket | StableRange | Gap | TentativeBucket | Undo | RecDone
+StreamRecord = StableBucket | StableRange | GapRange | TentativeBucket | Undo | RecDone
 
 
 class RowOps(Protocol):

@@ -13,7 +13,7 @@ from itertools import islice
 from typing import NamedTuple
 
 from sunion.errors import RetentionLost
-from sunion.model import FOREVER, Gap, Output, Rows, StableBucket, StableRange, StreamRecord, TentativeBucket
+from sunion.model import FOREVER, GapRange, Output, Rows, StableBucket, StableRange, StreamRecord, TentativeBucket
 
 
 def _nothing(rows: Rows) -> int:
@@ -161,7 +161,7 @@ class StreamFold:
             taken = self._stable(replica, record.bucket, record.bucket + 1, record.output, record.waited_us, said)
         elif isinstance(record, StableRange):
             taken = self._stable(replica, record.first, record.end, Output(), record.waited_us, said)
-        elif isinstance(record, Gap):
+        elif isinstance(record, GapRange):
             taken = record.end <= self.next
         elif isinstance(record, TentativeBucket):
             self._store(replica, record, said)
@@ -172,7 +172,9 @@ class StreamFold:
     def _lose(self, said: list[Word]) -> bool:
         """Where no cursor goes on, take a gap: up to the next bucket that one has as stable."""
         heads = [(replica, queue[0]) for replica, queue in enumerate(self._queues) if queue]
-        gaps = [(head.end, replica) for replica, head in heads if isinstance(head, Gap) and head.first <= self.next]
+        gaps = [
+            (head.end, replica) for replica, head in heads if isinstance(head, GapRange) and head.first <= self.next
+        ]
         if not gaps or not self._gaps:
             return False
         end, replica = max(gaps)

@@ -53,7 +53,7 @@ class Row:
 @dataclass(frozen=True, slots=True)
 class CorrectedGap:
     """Buckets [bucket, end) of the corrected stream are lost: no row of them is or will be in it (R18). `partition`: of
-    the query. Only where `guarantee="gap"` was asked for."""
+    the query. `kind`: tells it from a row. Only where `guarantee="gap"` was asked for."""
 
     bucket: int
     end: int

@@ -33,7 +33,7 @@ from borealis_py.log.records import (
 from borealis_py.log.topics import ENVELOPE_BYTES_MAX
 from sunion.bucket import Buckets
 from sunion.model import (
-    Gap,
+    GapRange,
     Output,
     RecDone,
     Reject,
@@ -78,7 +78,7 @@ class StreamEncoder:
         if isinstance(record, StableRange):
             header = RangeHeader(self._app_uid, record.inc, record.first, record.end, record.waited_us)
             return [self._record(record.end - 1, pack(header))]
-        if isinstance(record, Gap):
+        if isinstance(record, GapRange):
             gap = GapHeader(self._app_uid, record.inc, record.first, record.end)
             return [self._record(record.end - 1, pack(gap))]
         if isinstance(record, Undo):
@@ -173,7 +173,7 @@ class StreamDecoder:
         if isinstance(header, RangeHeader):
             return StableRange(header.inc, header.first, header.end, header.waited_us)
         if isinstance(header, GapHeader):
-            return Gap(header.inc, header.first, header.end)
+            return GapRange(header.inc, header.first, header.end)
         if isinstance(header, UndoHeader):
             return Undo(header.inc, header.bucket)
         if isinstance(header, RecDoneHeader):

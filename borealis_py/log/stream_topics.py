@@ -13,7 +13,7 @@ from borealis_py.log.base import Feed, Lookup
 from borealis_py.log.codec import RowCodec
 from borealis_py.log.stream import StreamDecoder, decoded, follow, records_from
 from sunion.bucket import Buckets
-from sunion.model import Gap, Output, StableBucket, StableRange, StreamRecord
+from sunion.model import GapRange, Output, StableBucket, StableRange, StreamRecord
 from sunion.stream_fold import Stable, StreamFold
 
 
@@ -115,11 +115,11 @@ class StreamTopics:
     def lost_to(self, bucket: int, end: int) -> int:
         """Up to which bucket from `bucket` on, at most `end`, all is in a gap and in no topic as stable; `bucket` if it
         is in none itself (R18)."""
-        gaps: list[Gap] = []
+        gaps: list[GapRange] = []
         first_stable = end
         for feed in self.feeds:
             for said in follow(records_from(self.lookup, feed, self.buckets, bucket), self.decoder()):
-                if isinstance(said, Gap) and said.end > bucket:
+                if isinstance(said, GapRange) and said.end > bucket:
                     gaps.append(said)
                 elif (span := _stable_span(said)) is not None and span[1] > bucket:
                     first_stable = min(first_stable, max(span[0], bucket))
@@ -214,5 +214,5 @@ def _stable_span(said: StreamRecord) -> tuple[int, int] | None:
 
 
 def _end(said: StreamRecord) -> int | None:
-    span = (said.first, said.end) if isinstance(said, Gap) else _stable_span(said)
+    span = (said.first, said.end) if isinstance(said, GapRange) else _stable_span(said)
     return None if span is None else span[1]

@@ -13,9 +13,9 @@ from borealis_py.log.description import Life
 from borealis_py.log.stream import StreamDecoder
 from borealis_py.log.stream_topics import BucketCoverage
 from borealis_py.log.topics import progress as progress_topic
-from sunion.model import Gap, StableRange, StreamRecord
+from sunion.model import GapRange, StableRange, StreamRecord
 from tests.log.encoders import BUCKETS, CODEC, encoder
-from tests.log.test_stream_topics import FEEDS, ranges, tentative, world
+from tests.log.said_topics import FEEDS, ranges, tentative, world
 from tests.reconcile.list_world import ListKernel
 
 LIFE = Life("a1")
@@ -26,25 +26,25 @@ def record(new: NewRecord) -> Record:
 
 
 def test_it_comes_back_as_it_was_said() -> None:
-    (new,) = encoder().encode(Gap(3, 5, 9))
+    (new,) = encoder().encode(GapRange(3, 5, 9))
     assert new.timestamp_ms == BUCKETS.timestamp_ms(8), "a seek to any of them finds it"
-    assert StreamDecoder(LIFE).decode(record(new)) == Gap(3, 5, 9)
+    assert StreamDecoder(LIFE).decode(record(new)) == GapRange(3, 5, 9)
 
 
 @pytest.mark.parametrize(
     ("said", "bucket", "end", "lost_to"),
     [
-        (([Gap(1, 3, 8)], []), 3, 20, 8),
-        (([Gap(1, 3, 8)], []), 5, 20, 8),
-        (([Gap(1, 3, 8)], []), 2, 20, 2),
-        (([Gap(1, 3, 8)], []), 3, 6, 6),
-        (([Gap(1, 3, 8), *ranges((8, 9))], ranges((0, 3))), 3, 20, 8),
-        (([Gap(1, 3, 8)], ranges((0, 3), (5, 6))), 3, 20, 5),
-        (([Gap(1, 3, 8)], ranges((0, 5))), 3, 20, 3),
-        (([Gap(1, 3, 8)], [StableRange(1, 0, 5)]), 3, 20, 3),
-        (([Gap(1, 3, 6)], [Gap(1, 5, 9)]), 3, 20, 9),
-        (([Gap(1, 3, 5)], [Gap(1, 6, 9)]), 3, 20, 5),
-        (([Gap(1, 3, 6), tentative(6), Gap(1, 6, 9)], []), 4, 20, 9),
+        (([GapRange(1, 3, 8)], []), 3, 20, 8),
+        (([GapRange(1, 3, 8)], []), 5, 20, 8),
+        (([GapRange(1, 3, 8)], []), 2, 20, 2),
+        (([GapRange(1, 3, 8)], []), 3, 6, 6),
+        (([GapRange(1, 3, 8), *ranges((8, 9))], ranges((0, 3))), 3, 20, 8),
+        (([GapRange(1, 3, 8)], ranges((0, 3), (5, 6))), 3, 20, 5),
+        (([GapRange(1, 3, 8)], ranges((0, 5))), 3, 20, 3),
+        (([GapRange(1, 3, 8)], [StableRange(1, 0, 5)]), 3, 20, 3),
+        (([GapRange(1, 3, 6)], [GapRange(1, 5, 9)]), 3, 20, 9),
+        (([GapRange(1, 3, 5)], [GapRange(1, 6, 9)]), 3, 20, 5),
+        (([GapRange(1, 3, 6), tentative(6), GapRange(1, 6, 9)], []), 4, 20, 9),
     ],
 )
 def test_lost_is_what_no_topic_has(said: Sequence[Sequence[StreamRecord]], bucket: int, end: int, lost_to: int) -> None:
@@ -53,7 +53,7 @@ def test_lost_is_what_no_topic_has(said: Sequence[Sequence[StreamRecord]], bucke
 
 
 def test_what_is_lost_ends_what_is_read_and_is_no_hole() -> None:
-    _, topics = world([*ranges((0, 3)), Gap(1, 3, 6), *ranges((6, 9))], ())
+    _, topics = world([*ranges((0, 3)), GapRange(1, 3, 6), *ranges((6, 9))], ())
     found, reached = topics.read(0, 9, CODEC)  # type: ignore[arg-type]
     assert (sorted(found), reached) == ([0, 1, 2], 3)
     assert topics.coverage(FEEDS[0], 4) is BucketCoverage.HOLDS
@@ -61,7 +61,7 @@ def test_what_is_lost_ends_what_is_read_and_is_no_hole() -> None:
 
 
 def test_how_far_a_replica_got() -> None:
-    _, topics = world([*ranges((0, 3)), Gap(1, 3, 9), tentative(20), *ranges((4, 5))], (), [tentative(3)])
+    _, topics = world([*ranges((0, 3)), GapRange(1, 3, 9), tentative(20), *ranges((4, 5))], (), [tentative(3)])
     assert [topics.said_to(feed, 10) for feed in FEEDS] == [9, None, None]
     assert topics.said_to(FEEDS[0], 1) == 5, "as far as it looks back"
     _, topics = world([*ranges((0, 3)), tentative(3), tentative(4)])

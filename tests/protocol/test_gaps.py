@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from borealis_py.protocol.incarnation import StartPoint
 from borealis_py.protocol.manager import Manager
 from borealis_py.protocol.turn import Append, AskEnds, EmitEvent, SaveCheckpoint, Turn
-from sunion.model import Gap, Input, Output, SourceRecord, StableBucket, StableRange, StreamRecord, TentativeBucket
+from sunion.model import GapRange, Input, Output, SourceRecord, StableBucket, StableRange, StreamRecord, TentativeBucket
 from sunion.union import Mark
 from tests.protocol.chain_node import D, manager
 from tests.sunion.lists import FRAGMENT, W, batch, claim
@@ -47,7 +47,7 @@ class Life:
             given = {}
 
     def gaps(self) -> list[tuple[int, int]]:
-        return [(said.first, said.end) for said in self.said if isinstance(said, Gap)]
+        return [(said.first, said.end) for said in self.said if isinstance(said, GapRange)]
 
     def tentative(self) -> list[TentativeBucket]:
         return [said for said in self.said if isinstance(said, TentativeBucket)]
@@ -97,7 +97,7 @@ def test_what_stands_on_lost_buckets_is_tentative_and_then_lost() -> None:
     life.reads([batch(10, 10, [], 9 * W)], [batch(10, 10, [], 9 * W)])
     assert life.gaps() == [(3, 4), (4, 7)]
     assert sorted(life.stable()) == [7, 8]
-    assert [type(said) for said in life.said[-3:]] == [Gap, StableBucket, StableRange]
+    assert [type(said) for said in life.said[-3:]] == [GapRange, StableBucket, StableRange]
 
 
 def test_what_is_missing_there_is_not_corrected() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from dataclasses import dataclass
 
 from borealis_py.log.records import GapHeader, TentativeHeader
 from borealis_py.simulation.checkers.violation import Violation
@@ -10,8 +10,9 @@ from borealis_py.simulation.witness.place import ReplicaPlace
 from borealis_py.simulation.witness.recorder import Recording
 
 
-class Frontiers(Protocol):
-    """As in `witness`."""
+@dataclass
+class Frontiers:
+    """The next bucket to be emitted as stable, and the next one to be emitted at all."""
 
     stable: int
     live: int

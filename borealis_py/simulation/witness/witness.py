@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from borealis_py.log.base import Feed, NewRecord, Record
 from borealis_py.log.records import (
@@ -24,21 +23,13 @@ from borealis_py.log.records import (
 from borealis_py.simulation.checkers.violation import Violation
 from borealis_py.simulation.witness.budgets import Acks, Checkpoints, Jobs
 from borealis_py.simulation.witness.labels import Divergence
-from borealis_py.simulation.witness.losing import Lacking
+from borealis_py.simulation.witness.losing import Frontiers, Lacking
 from borealis_py.simulation.witness.overdue import Overdue
 from borealis_py.simulation.witness.place import ReplicaPlace
 from borealis_py.simulation.witness.queue import Queue
 from borealis_py.simulation.witness.reading import Known, KnownSource, KnownStream, UpstreamWait
 from borealis_py.simulation.witness.recorder import JobCancelled, JobStarted, RecordedTurn, Recording, Saved
 from borealis_py.simulation.witness.waiting import Births, earliest_us
-
-
-@dataclass
-class Frontiers:
-    """The next bucket to be emitted as stable, and the next one to be emitted at all."""
-
-    stable: int
-    live: int
 
 
 class Witness:

@@ -15,7 +15,7 @@ from borealis_py.protocol.roles.speaking import Speaking
 from borealis_py.protocol.turn import Effect
 from borealis_py.query.recovery import RecoveryPlan, RecoveryWay
 from borealis_py.simulation.runner.scenario import Scenario
-from sunion.model import Gap, StreamRecord
+from sunion.model import GapRange, StreamRecord
 from sunion.output import SOutput
 from sunion.units import Bucket
 from tests.simulation.planted.bug import Bug
@@ -35,7 +35,7 @@ def _says_no_gap() -> Any:
     kept = Speaking.say
 
     def say(self: Speaking, said: tuple[int, StreamRecord]) -> list[Effect]:
-        return [] if isinstance(said[1], Gap) else kept(self, said)
+        return [] if isinstance(said[1], GapRange) else kept(self, said)
 
     return mock.patch.object(Speaking, "say", say)
 
