@@ -5,19 +5,24 @@ from __future__ import annotations
 import struct
 from dataclasses import replace
 from pathlib import Path
-from typing import cast
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
 from borealis_py.log import topics
 from borealis_py.log.base import Log, NewRecord
-from borealis_py.log.records import BatchHeader, ClaimHeader, pack
+from borealis_py.log.records import BatchHeader, ClaimHeader, RangeHeader, pack
+from borealis_py.node.checkpoints import LoadedCheckpoint
 from borealis_py.node.recovering.kept_log import read_from_what_is_kept
+from borealis_py.node.recovering.starting import Starting
 from borealis_py.node.spec import ReplicaSpec
 from borealis_py.protocol.incarnation import StartPoint
 from borealis_py.protocol.settings import Delays, Timing
+from borealis_py.query.recovery import RecoveryPlan, RecoveryWay
 from borealis_py.query.spec import Serves
 from sunion.bucket import Buckets
+from sunion.errors import RetentionLost
 from sunion.model import FOREVER, Input
 from sunion.source import SourceFold
 from sunion.union import Mark
@@ -53,6 +58,63 @@ def log(*values: bytes, begins: int) -> InstantLog:
 
 CLAIM = pack(ClaimHeader("a1", 1, "p", LATE))
 OLD = [CLAIM, *(batch(n) for n in range(1, 12))]
+
+
+def starting(spec: ReplicaSpec, there: InstantLog, covered: bool = True) -> Starting:
+    """Of a replica whose newest checkpoint is `START`; `covered`: the log has what that needs."""
+    assert START.marks is not None
+    own = LoadedCheckpoint(START.bucket, START.state, START.marks)
+    store: Any = SimpleNamespace(newest=lambda: own, of_peers=lambda whole=True: iter(()))
+    kernel: Any = SimpleNamespace(initial=lambda: "empty", unbounded=(), schema_id="h")
+
+    def check(*of: object) -> None:
+        if not covered:
+            raise RetentionLost("offset 4 is needed")
+
+    return Starting(spec, store, kernel, there.lookup(), check)
+
+
+def with_topics(there: InstantLog, *ends: int) -> InstantLog:
+    """Each replica's topic has all buckets below one of these; 0: it has none."""
+    for k, end in enumerate(ends):
+        feed = topics.own_feeds("app", "q", k, 1)[0]
+        there.create([feed.topic])
+        if end:
+            there.put(
+                NewRecord(feed, pack(RangeHeader("a1", 1, 0, end, 0)), timestamp_ms=BUCKETS.timestamp_ms(end - 1))
+            )
+    return there
+
+
+AMNESIA = replace(SPEC, recovery=RecoveryPlan(RecoveryWay.AMNESIA), replicas=2)
+
+
+def test_by_amnesia_it_begins_with_nothing_behind_what_anybody_has_said() -> None:
+    found = starting(AMNESIA, with_topics(log(*OLD, begins=0), 5, 9)).point()
+    assert found == StartPoint(Bucket(3), "empty", START.marks, Bucket(9), empty=True, present=True)
+
+
+def test_who_may_lose_nothing_goes_on_from_its_checkpoint() -> None:
+    found = starting(replace(AMNESIA, gap=False), with_topics(log(*OLD, begins=0), 5, 9)).point()
+    assert (found.state, found.present) == ("state", False)
+
+
+def test_where_nobody_has_ever_run_nothing_is_lost() -> None:
+    it = starting(AMNESIA, with_topics(log(*OLD, begins=0), 0, 0))
+    it._store = cast(Any, SimpleNamespace(newest=lambda: None, of_peers=lambda whole=True: iter(())))
+    assert it.point() == StartPoint(Bucket(0), "empty", empty=True)
+
+
+@pytest.mark.parametrize("way", [RecoveryWay.PASSIVE_STANDBY, RecoveryWay.UPSTREAM_BACKUP, RecoveryWay.AMNESIA])
+def test_too_short_a_retention_ends_it_or_is_a_gap(way: RecoveryWay) -> None:
+    spec, there = replace(SPEC, recovery=RecoveryPlan(way), replicas=2), with_topics(log(*OLD, begins=8), 5, 9)
+    found = starting(spec, there, covered=False).point()
+    assert (found.bucket, found.own, found.state, found.present) == (15, 9, "empty", True)
+    with pytest.raises(RetentionLost, match="offset 4 is needed"):
+        starting(replace(spec, gap=False), there, covered=False).point()
+    nothing_left = with_topics(log(*OLD, begins=12), 5, 9)
+    with pytest.raises(RetentionLost, match="offset 4 is needed"):
+        starting(spec, nothing_left, covered=False).point()
 
 
 def test_it_reads_on_behind_the_first_record_that_is_surely_its_owner_s() -> None:
