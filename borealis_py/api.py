@@ -14,6 +14,7 @@ from borealis_py.app.state import AppState, read_app
 from borealis_py.client.publisher import Publisher
 from borealis_py.client.stimes import Boundaries
 from borealis_py.client.subscriber import (
+    CorrectedGap,
     CorrectedSubscription,
     LiveChange,
     Row,
@@ -66,8 +67,10 @@ def live(
         kernel.close()
 
 
-def corrected(log: Log, state: AppState, query: str, from_beginning: bool, stop: threading.Event) -> Iterator[Row]:
-    """Rows of the corrected stream until `stop` or the end of the query."""
+def corrected(
+    log: Log, state: AppState, query: str, from_beginning: bool, stop: threading.Event
+) -> Iterator[Row | CorrectedGap]:
+    """Rows of the corrected stream, and what of it is lost, until `stop` or the end of the query."""
     state.spec.query(query)
     woken = threading.Event()
     buckets = Buckets(state.spec.bucket_us)
@@ -79,7 +82,9 @@ def corrected(log: Log, state: AppState, query: str, from_beginning: bool, stop:
         while not stop.is_set():
             woken.clear()
             for subscription in subscriptions:
-                yield from subscription.poll()
+                rows = subscription.poll()
+                yield from subscription.gaps()
+                yield from rows
             if all(subscription.ended for subscription in subscriptions):
                 return
             woken.wait(IDLE_S)
@@ -185,8 +190,9 @@ def subscribe(
     """Follow a query's result until its sources have ended.
 
     Args:
-        view: "corrected" yields `Row`s (stable, in order, each once); "live" yields `LiveChange`s (tentative now,
-            stable later); "raw" yields one replica's records as dicts, of any node.
+        view: "corrected" yields `Row`s (stable, in order, each once) and, of a query with `guarantee="gap"`,
+            `CorrectedGap`s; "live" yields `LiveChange`s (tentative now, stable later); "raw" yields one replica's
+            records as dicts, of any node.
         app: required if the broker serves several apps.
         bootstrap, kafka: as for `publisher`.
 

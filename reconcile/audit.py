@@ -16,7 +16,7 @@ from typing import Any
 
 from borealis_py.log import topics
 from borealis_py.log.base import Feed, Log, Lookup
-from borealis_py.log.corrected import read_progress
+from borealis_py.log.corrected import read_gap, read_progress
 from borealis_py.log.description import Life
 from borealis_py.protocol.redo import SourceRange
 from borealis_py.protocol.settings import ROW_MAX_BYTES
@@ -113,6 +113,7 @@ class AuditResult:
         dead_letters: how many dead letters are right; None: they were not compared.
         dead_letter_differences: how many of them differ, are missing or extra. first_dead_letter: the first of them.
         resumed: whether it began where an earlier audit ended.
+        lost: [first, end) of the gaps among these buckets, as its progress names them: they were not compared (R18).
         reached: where the next one may start, if that was asked for, nothing differs, and it is further than before.
     """
 
@@ -128,6 +129,7 @@ class AuditResult:
     dead_letter_differences: int = 0
     first_dead_letter: Difference | None = None
     resumed: bool = False
+    lost: tuple[tuple[int, int], ...] = ()
     reached: Audited | None = None
 
     @property
@@ -202,11 +204,13 @@ class _Comparing:
         self._behind = 0
         """Offset in the corrected stream behind the last row below the bucket at which the next audit may start."""
         self._reached: Audited | None = None
+        self._lost: tuple[range, ...] = ()
 
     def compare(self) -> AuditResult:
         """The result, without the time that it took. Raises ReplayError, LogError and what a query raises."""
         spec, on, start = self._spec, self._on, self._spec.start
         upto = None if spec.whole else max(spec.first, _reached(spec, spec.progress, self._lookup))
+        self._lost = _lost(spec, spec.progress, self._lookup)
         first, end = self._lookup.bounds(spec.corrected)  # looked up after the progress, so every row below it is there
         first = self._behind = first if start is None else max(first, start.corrected)
         told, recomputed, letters_end = self._told()
@@ -218,20 +222,19 @@ class _Comparing:
         limit = on.buckets.last if upto is None else upto
         rows = compare(self._expected(replay, target, limit, stop, recomputed), self._found(first, end, stop), limit)
         letters = None if recomputed is None else recomputed.compare(told)
-        result = AuditResult(
-            spec.work.node,
-            spec.first,
-            replay.frontier if upto is None else upto,
-            rows.rows,
-            rows.differences,
-            rows.first,
-            0.0,
-            None,
-            *((None,) if letters is None else letters),
-        )
+        ended = replay.frontier if upto is None else upto
+        result = AuditResult(spec.work.node, spec.first, ended, rows.rows, rows.differences, rows.first, 0.0)
+        result = replace(result, lost=self._lost_in(spec.first, ended))
+        if letters is not None:
+            result = replace(
+                result, dead_letters=letters[0], dead_letter_differences=letters[1], first_dead_letter=letters[2]
+            )
         if self._reached is None or not result.clean:
             return result
         return replace(result, reached=replace(self._reached, corrected=self._behind, letters=letters_end))
+
+    def _lost_in(self, first: int, end: int) -> tuple[tuple[int, int], ...]:
+        return tuple((gap.start, gap.stop) for gap in self._lost if gap.stop > first and gap.start < end)
 
     def _found(self, first: int, end: int, stop: int | None) -> Iterator[CorrectedRow]:
         for record in self._lookup.read(self._spec.corrected, first, end):
@@ -263,7 +266,9 @@ class _Comparing:
             if (letter := parse_letter(record)) is not None and (record.offset >= read or letter.bucket >= spec.first)
         ]
         may = {node: max(parts) for node, parts in reached().items()}
-        return told, Recomputed(letters.readers, base_name(spec.work.node), must, may), end
+        query = base_name(spec.work.node)
+        lost = tuple(gap for feed in letters.progress.get(query, ()) for gap in _lost(spec, feed, lookup))
+        return told, Recomputed(letters.readers, query, must, may, lost), end
 
     def _expected(
         self, replay: Replay, target: int | None, limit: int, stop: int | None, letters: Recomputed | None
@@ -275,7 +280,7 @@ class _Comparing:
             for bucket, output in chunk.outputs.items():
                 if letters is not None:
                     letters.add(bucket, output.rejects)
-                if output.rows is None or bucket >= limit:
+                if output.rows is None or bucket >= limit or any(bucket in gap for gap in self._lost):
                     continue
                 for index, (value, stime) in enumerate(kernel.published(output.rows)):
                     yield CorrectedRow(TupleId(bucket, index), stime, value)
@@ -332,6 +337,13 @@ def _gone(on: OpenReplayContext, index: int, why: str) -> str:
         'recomputed. retain="audited" deletes of a source only what audits have verified; `borealis verify` checks '
         "without sources"
     )
+
+
+def _lost(spec: AuditSpec, progress: Feed, lookup: Lookup) -> tuple[range, ...]:
+    """The gaps that a progress topic names, in order."""
+    life = Life(spec.work.app_uid)
+    told = (read_gap(record, life) for record in lookup.read(progress, *lookup.bounds(progress)))
+    return tuple(sorted((range(of.first, of.end) for of in told if of is not None), key=lambda gap: gap.start))
 
 
 def _reached(spec: AuditSpec, progress: Feed, lookup: Lookup) -> int:

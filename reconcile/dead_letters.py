@@ -49,8 +49,11 @@ class DeadLetter:
 
 
 def parse_letter(record: Record) -> DeadLetter | None:
-    """Parse a record of the dead-letter topic; None: its headers are not those of a dead letter of a bucket."""
+    """Parse a record of the dead-letter topic; None: it names a gap, or its headers are not those of a dead letter of a
+    bucket."""
     headers = {name: value.decode(errors="replace") for name, value in record.headers}
+    if "gap" in headers:
+        return None
     try:
         return DeadLetter(
             headers["query"],
@@ -80,23 +83,26 @@ class Recomputed:
         query: the node to which other dead letters belong, unless their source is the name of a node.
         must: by node, the first bucket whose dead letters need not be in the topic.
         may: by node, the first bucket whose dead letters cannot be in the topic.
+        lost: the gaps of `query`, of each of its partitions: in these its dead letters need not be in the topic.
     """
 
     readers: Mapping[str, tuple[str, ...]]
     query: str
     must: Mapping[str, int]
     may: Mapping[str, int]
+    lost: tuple[range, ...] = ()
     expected: Counter[DeadLetter] = field(default_factory=Counter)
     allowed: Counter[DeadLetter] = field(default_factory=Counter)
 
     def add(self, bucket: int, rejects: Iterable[Reject]) -> None:
         """Add the dead letters of one bucket: those of its sources and those of the nodes themselves."""
+        lost = any(bucket in gap for gap in self.lost)
         for reject in rejects:
             own = reject.source if reject.source in self.must else self.query
             for node in self.readers.get(reject.source, (own,)):
                 raw = _hash(reject.raw)
                 letter = DeadLetter(node, reject.source, reject.offset, reject.reason, raw, bucket, reject.seq)
-                self.expected[letter] += bucket < self.must[node]
+                self.expected[letter] += bucket < self.must[node] and not (lost and node == self.query)
                 self.allowed[letter] += bucket < self.may[node]
 
     def compare(self, found: Iterable[DeadLetter]) -> tuple[int, int, Difference | None]:

@@ -8,10 +8,11 @@ from dataclasses import dataclass, field
 
 from sunion.ascending import Ascending
 from sunion.bucket import Buckets
+from sunion.errors import RetentionLost
 from sunion.lateness import Lateness
 from sunion.model import Reject, RowOps, Rows, SourceRecord, StreamRecord, TentativeBucket
 from sunion.source import Accepted, SourceFold, fold
-from sunion.stream_fold import FeedProgress, Stable, StreamFold
+from sunion.stream_fold import FeedProgress, Lost, Stable, StreamFold
 
 LOOKED_AT = 16
 """How many rows of a batch are sampled for lateness."""
@@ -218,11 +219,17 @@ class StreamBuffer(InputBuffer):
     def feed(
         self, records: Iterable[tuple[int, StreamRecord]], low: int, evicted: int, ops: RowOps
     ) -> list[FeedProgress]:
-        """Take (replica, record) pairs and return the progress of each feed. Raises RetentionLost."""
+        """Take (replica, record) pairs and return the progress of each feed. Raises RetentionLost, also where its node
+        has said a gap: nobody but clients may read that (R18)."""
         words = []
         for said in self.fold.read(records):
             if isinstance(said, FeedProgress):
                 words.append(said)
+            elif isinstance(said, Lost):
+                raise RetentionLost(
+                    f"stream {self.name}: buckets {said.first} to {said.end - 1} are lost, and a node reads it. "
+                    "`--reset` starts the app anew"
+                )
             else:
                 self._take(said, low, evicted, ops)
         self.closed = self.fold.next

@@ -29,6 +29,7 @@ class Kind(Enum):
     STABLE = "STABLE"
     TENTATIVE = "TENTATIVE"
     BOUNDARY = "BOUNDARY"
+    GAP = "GAP"
     UNDO = "UNDO"
     REC_DONE = "REC_DONE"
 
@@ -169,6 +170,16 @@ class StableRange:
     waited_us: int = 0
 
 
+@dataclass(frozen=True, slots=True)
+class GapRange:
+    """GAP(inc, from, to) of incarnation `inc`: it will never say the buckets [first, end) as stable: they, or what they
+    stand on, are lost (R18)."""
+
+    inc: int
+    first: int
+    end: int
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TentativeBucket:
     """TENTATIVE(inc, b, ...) of incarnation `inc`: `output` is not known to be final; replaced by STABLE(b) later.
@@ -207,7 +218,7 @@ class RecDone:
     bucket: int
 
 
-StreamRecord = StableBucket | StableRange | TentativeBucket | Undo | RecDone
+StreamRecord = StableBucket | StableRange | GapRange | TentativeBucket | Undo | RecDone
 
 
 class RowOps(Protocol):

@@ -11,7 +11,17 @@ from collections.abc import Callable, Mapping
 
 from sunion.digests import StableDigests
 from sunion.errors import IllegalTransition
-from sunion.model import Output, RecDone, RowOps, StableBucket, StableRange, StreamRecord, TentativeBucket, Undo
+from sunion.model import (
+    GapRange,
+    Output,
+    RecDone,
+    RowOps,
+    StableBucket,
+    StableRange,
+    StreamRecord,
+    TentativeBucket,
+    Undo,
+)
 from sunion.portion import Most, end_of, size_of
 
 
@@ -22,7 +32,7 @@ def in_time(bucket: int) -> int:
 
 def _end(record: StreamRecord) -> int:
     """The first bucket behind those that a record is about."""
-    return record.end if isinstance(record, StableRange) else record.bucket + 1
+    return record.end if isinstance(record, StableRange | GapRange) else record.bucket + 1
 
 
 class SOutput:
@@ -115,6 +125,19 @@ class SOutput:
         if at < end:
             self.digests.said(at, end, None)
 
+    def lost(self, end: int) -> tuple[int, StreamRecord]:
+        """Emit that the buckets from the stable frontier to `end` are lost (R18). To publish, they are read back, since
+        another topic may hold one of them.
+
+        Raises:
+            IllegalTransition: there are none.
+        """
+        if end <= self.stable:
+            raise IllegalTransition(f"gap up to {end} at stable frontier {self.stable}")
+        said = self._say(GapRange(self.inc, self.stable, end))
+        self.stable = self.kept_from = end
+        return said
+
     def tentative(self, record: TentativeBucket) -> tuple[int, StreamRecord]:
         """Emit a tentative bucket. Raises IllegalTransition below the stable frontier."""
         if record.bucket < self.stable:
@@ -138,7 +161,7 @@ class SOutput:
         """The log holds every record up to `token`."""
         while self._outbox and self._outbox[0][0] <= token:
             record = self._outbox.popleft()[1]
-            if isinstance(record, StableBucket | StableRange):
+            if isinstance(record, StableBucket | StableRange | GapRange):
                 self.ack_s = max(self.ack_s, _end(record))
             elif isinstance(record, TentativeBucket):
                 self.ack_l = max(self.ack_l, _end(record))

@@ -7,13 +7,13 @@ This module knows no time and no delays: `borealis_py.protocol` decides when a t
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from itertools import islice
 from typing import NamedTuple
 
 from sunion.errors import RetentionLost
-from sunion.model import FOREVER, Output, Rows, StableBucket, StableRange, StreamRecord, TentativeBucket
+from sunion.model import FOREVER, GapRange, Output, Rows, StableBucket, StableRange, StreamRecord, TentativeBucket
 
 
 def _nothing(rows: Rows) -> int:
@@ -40,6 +40,19 @@ class Stable:
     output: Output
 
 
+@dataclass(frozen=True, slots=True)
+class Lost:
+    """Buckets [first, end) are lost (R18). `last_words`: what was said of them tentatively and not dropped yet, by
+    bucket."""
+
+    first: int
+    end: int
+    last_words: Mapping[int, TentativeBucket]
+
+
+Word = FeedProgress | Stable | Lost
+
+
 class Dropped(NamedTuple):
     """Tentative buckets [low, high] of one replica that left memory: they are in its log from `offset` on.
 
@@ -53,6 +66,13 @@ class Dropped(NamedTuple):
     inc: int
 
 
+def _first(record: StreamRecord) -> int | None:
+    """The first bucket that it says as stable; None: it says none."""
+    if isinstance(record, StableRange):
+        return record.first
+    return record.bucket if isinstance(record, StableBucket) else None
+
+
 class StreamFold:
     """The fold of a stream's replicas, from bucket `start` on.
 
@@ -61,17 +81,24 @@ class StreamFold:
     Args:
         weigh: counts a record's rows, to know how many are kept.
         last: END closes every bucket below this one; it opens no bucket (R1).
+        gaps: lost buckets pass (R18); if False, a cursor waits at them.
     """
 
     def __init__(
-        self, stream: str, replicas: int, start: int, weigh: Callable[[Rows], int] = _nothing, last: int = FOREVER
+        self,
+        stream: str,
+        replicas: int,
+        start: int,
+        weigh: Callable[[Rows], int] = _nothing,
+        last: int = FOREVER,
+        gaps: bool = True,
     ) -> None:
         self.stream = stream
         self.tentative_rows = 0
         """Rows of the tentative buckets that are kept."""
         self.waiting_rows = 0
         """Rows read beyond the next bucket, queued at waiting cursors."""
-        self._weigh = weigh
+        self._weigh, self._gaps = weigh, gaps
         self._last = last
         self._dropped: dict[int, Dropped] = {}
         self.next = self.live = start
@@ -90,15 +117,16 @@ class StreamFold:
         """Whether this cursor is at a record beyond the next bucket: the others must supply what is between (A3)."""
         return bool(self._queues[replica])
 
-    def read(self, records: Iterable[tuple[int, StreamRecord]]) -> list[FeedProgress | Stable]:
-        """Take (replica, record) pairs, each replica's in log order; return the progress and stable buckets in them.
+    def read(self, records: Iterable[tuple[int, StreamRecord]]) -> list[Word]:
+        """Take (replica, record) pairs, each replica's in log order; return the progress in them, and the buckets that
+        became stable or are lost.
 
         Raises:
             RetentionLost: every replica's topic begins after the bucket that is needed next.
         """
         for replica, record in records:
             self._queues[replica].append(record)
-        said: list[FeedProgress | Stable] = []
+        said: list[Word] = []
         moved = True
         while moved:
             moved = False
@@ -106,6 +134,7 @@ class StreamFold:
                 while queue and self._consume(replica, queue[0], said):
                     self._advance(replica, queue.popleft())
                     moved = True
+            moved = moved or self._lose(said)
         self._weigh_waiting()
         if all(self._queues):
             raise RetentionLost(
@@ -125,21 +154,48 @@ class StreamFold:
             self.waiting_rows += sum(self.count(record) for record in islice(queue, self._weighed[replica], None))
             self._weighed[replica] = len(queue)
 
-    def _consume(self, replica: int, record: StreamRecord, said: list[FeedProgress | Stable]) -> bool:
+    def _consume(self, replica: int, record: StreamRecord, said: list[Word]) -> bool:
         """Take one record; False: this cursor must wait."""
         taken = True
         if isinstance(record, StableBucket):
             taken = self._stable(replica, record.bucket, record.bucket + 1, record.output, record.waited_us, said)
         elif isinstance(record, StableRange):
             taken = self._stable(replica, record.first, record.end, Output(), record.waited_us, said)
+        elif isinstance(record, GapRange):
+            taken = record.end <= self.next
         elif isinstance(record, TentativeBucket):
             self._store(replica, record, said)
         if taken:
             self._inc[replica] = max(self._inc[replica], record.inc)
         return taken
 
+    def _lose(self, said: list[Word]) -> bool:
+        """Where no cursor goes on, take a gap: up to the next bucket that one has as stable."""
+        heads = [(replica, queue[0]) for replica, queue in enumerate(self._queues) if queue]
+        gaps = [
+            (head.end, replica) for replica, head in heads if isinstance(head, GapRange) and head.first <= self.next
+        ]
+        if not gaps or not self._gaps:
+            return False
+        end, replica = max(gaps)
+        firsts = (_first(head) for _, head in heads)
+        end = min(end, *(first for first in firsts if first is not None and first > self.next), end)
+        said.append(FeedProgress(replica, end - 1, False, 0))
+        self._reach(end)
+        words = {bucket: word for bucket in self.tentative if bucket < end if (word := self.pick(bucket)) is not None}
+        said.append(Lost(self.next, end, dict(sorted(words.items()))))
+        self.next = end
+        self._drop(end)
+        return True
+
     def _stable(
-        self, replica: int, first: int, end: int, output: Output, waited_us: int, said: list[FeedProgress | Stable]
+        self,
+        replica: int,
+        first: int,
+        end: int,
+        output: Output,
+        waited_us: int,
+        said: list[Word],
     ) -> bool:
         if first > self.next:
             return False
@@ -151,7 +207,7 @@ class StreamFold:
             self._drop(end)
         return True
 
-    def _store(self, replica: int, record: TentativeBucket, said: list[FeedProgress | Stable]) -> None:
+    def _store(self, replica: int, record: TentativeBucket, said: list[Word]) -> None:
         if record.inc < self._inc[replica]:
             return  # written by a zombie
         said.append(FeedProgress(replica, record.bucket, True, record.waited_us))

@@ -6,6 +6,7 @@ no replica's marks are passed on, so no consumer waits for a replica that died o
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from sunion.errors import IllegalTransition
@@ -17,7 +18,8 @@ class Change:
     """One change to a consumer's picture of the stream, for buckets [bucket, end), by `kind`:
 
     STABLE, BOUNDARY (stable and empty), TENTATIVE: `output` is what those buckets hold from now on. UNDO: tentative
-    rows from `bucket` on are about to be replaced. REC_DONE: everything below `bucket` is stable. If TENTATIVE,
+    rows from `bucket` on are about to be replaced. REC_DONE: everything below `bucket` is stable. GAP: the buckets are
+    lost; what was shown of them as tentative is the last word. If TENTATIVE,
     `completeness`, `missing_sources`, `missing` and `diverged_from` are the record's; `diverged_from` None: another
     kind.
     """
@@ -61,16 +63,37 @@ class View:
             changes.append(Change(Kind.REC_DONE, end, end))
         return changes
 
+    def lost_run(self, bucket: int, end: int, last_words: Mapping[int, TentativeBucket]) -> list[Change]:
+        """Buckets [bucket, end) are lost (R18); what was said of them and not shown yet is shown before.
+
+        Raises:
+            IllegalTransition: unless they come in order, each once.
+        """
+        if bucket != self.stable or end <= bucket:
+            raise IllegalTransition(f"gap [{bucket}, {end}) at stable frontier {self.stable}")
+        unshown = (word for at, word in last_words.items() if self.live <= at < end)
+        changes = [_tentative(word) for word in unshown]
+        changes.append(Change(Kind.GAP, bucket, end))
+        self.stable = end
+        self.live = max(self.live, end)
+        if end >= self.shown:
+            self._undone = False
+        return changes
+
     def tentative_bucket(self, said: TentativeBucket) -> list[Change]:
         """Show a tentative bucket. Raises IllegalTransition unless it is the bucket at the live frontier."""
         bucket = said.bucket
         self.pass_over(bucket)
         self.shown = bucket + 1
-        of = said.completeness, said.missing_sources, said.missing, said.diverged_from
-        return [Change(Kind.TENTATIVE, bucket, bucket + 1, said.output, *of)]
+        return [_tentative(said)]
 
     def pass_over(self, bucket: int) -> None:
         """Skip a bucket that no replica has written in time. Raises IllegalTransition unless it is at the frontier."""
         if bucket != self.live:
             raise IllegalTransition(f"bucket {bucket} at live frontier {self.live}")
         self.live = bucket + 1
+
+
+def _tentative(said: TentativeBucket) -> Change:
+    of = said.completeness, said.missing_sources, said.missing, said.diverged_from
+    return Change(Kind.TENTATIVE, said.bucket, said.bucket + 1, said.output, *of)

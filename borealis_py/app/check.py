@@ -91,11 +91,12 @@ def check_recovery(spec: AppSpec, name: str, plan: RecoveryPlan) -> None:
     """Check that a node or query can recover in this way, for a change while it runs.
 
     Raises:
-        QueryError: nobody would take over, the way promises less than the app's file asks, or an unknown name.
+        QueryError: nobody would take over, the way promises less than the app's file asks, nodes would read what is
+            lost, or an unknown name.
     """
     node = spec.node(name)
     check_plan(plan, node.replicas, spec.bucket_us, spec.label(name))
-    if plan.way is not RecoveryWay.UPSTREAM_BACKUP:
+    if plan.way not in (RecoveryWay.UPSTREAM_BACKUP, RecoveryWay.AMNESIA):
         return  # what the others promise does not depend on what the node computes, and its files may not be here
     kernel = compile_query(spec, name)
     try:
@@ -106,7 +107,8 @@ def check_recovery(spec: AppSpec, name: str, plan: RecoveryPlan) -> None:
 
 def _check_way(spec: AppSpec, name: str, plan: RecoveryPlan, kernel: DuckKernel) -> None:
     least = spec.node(name).guarantee
-    check_way(plan.way, least, kernel.operator_class, kernel.unbounded, spec.label(name))
+    read_by = [spec.label(reader) for reader in spec.readers_of(name)]
+    check_way(plan.way, least, kernel.operator_class, kernel.unbounded, spec.label(name), read_by)
 
 
 def check_places(app: str, uri: str, directory: Path | None = None) -> None:

@@ -22,7 +22,7 @@ Node = Annotated[
 Word = Annotated[
     str | None,
     typer.Argument(
-        help="active, active-standby, passive-standby or upstream-backup.",
+        help="active, active-standby, passive-standby, upstream-backup or amnesia.",
         show_default="show it",
     ),
 ]
@@ -44,9 +44,10 @@ def recovery(
 
     active: all replicas run. With every other way one runs, and another one takes over: active-standby computes, too,
     and says nothing; passive-standby has a state that is --sync old; upstream-backup reads again what the open windows
-    stand on. Of a node with partitions all of them change, unless one is named. A way that promises less than the app's
-    file asks (`guarantee=`) is refused. Results are the same with every way. The next `up` leaves the change as it is,
-    unless `recovery=` in the file has changed.
+    stand on; amnesia has nothing, so what comes meanwhile is lost, and named. Of a node with partitions all of them
+    change, unless one is named. A way that promises less than the app's file asks (`guarantee=`) is refused. Stable
+    results are the same with every way. The next `up` leaves the change as it is, unless `recovery=` in the file has
+    changed.
     """
     from borealis_py.app.settings import recovering_nodes, set_recovery
     from borealis_py.query.recovery import parse_recovery

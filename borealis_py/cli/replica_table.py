@@ -127,7 +127,7 @@ def title(state: AppState) -> str:
 
 def remarks(state: AppState, statuses: Statuses, now_us: int) -> list[str]:
     """Why replicas do not run, or nothing is published, and which processes have no Spark for redos."""
-    from borealis_py.observe.overview import apart_sources, diverged, inline_reasons, late_sources, stop_reasons
+    from borealis_py.observe.overview import apart_sources, diverged, gaps, inline_reasons, late_sources, stop_reasons
 
     stopped = [f"not running: {', '.join(them)}: {why}" for why, them in stop_reasons(statuses).items()]
     inline = [
@@ -144,7 +144,19 @@ def remarks(state: AppState, statuses: Statuses, now_us: int) -> list[str]:
         f"resume {query}` goes on, or `borealis up --reset` begins anew"
         for query, why in diverged(state, statuses, now_us).items()
     ]
-    return differ + stopped + inline + late + apart + _untrimmed(statuses, now_us)
+    lost = [
+        f"lost, and named so: buckets {first} to {end - 1} of {node}, {_span(state, first, end)}: no replica ran, or "
+        "the log held them no more"
+        for node, (first, end) in gaps(statuses).items()
+    ]
+    return differ + stopped + lost + inline + late + apart + _untrimmed(statuses, now_us)
+
+
+def _span(state: AppState, first: int, end: int) -> str:
+    """The stimes of buckets [first, end)."""
+    from borealis_py.app.origin import show
+
+    return " to ".join(show(bucket * state.spec.bucket_us) for bucket in (first, end))
 
 
 def _untrimmed(statuses: Statuses, now_us: int) -> list[str]:

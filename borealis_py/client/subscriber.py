@@ -18,7 +18,7 @@ from borealis_py.log import topics
 from borealis_py.log.base import Feed, Log, LogError, Lookup, OffsetGone, Reader, Record, Wake
 from borealis_py.log.clock import Clock
 from borealis_py.log.codec import RowCodec
-from borealis_py.log.corrected import read_progress, row_id
+from borealis_py.log.corrected import read_gap, read_progress, row_id
 from borealis_py.log.description import Life, check_life
 from borealis_py.log.ends import LOOK_US, EndsWatch
 from borealis_py.log.messages import Threshold, decode
@@ -51,15 +51,26 @@ class Row:
 
 
 @dataclass(frozen=True, slots=True)
+class CorrectedGap:
+    """Buckets [bucket, end) of the corrected stream are lost: no row of them is or will be in it (R18). `partition`: of
+    the query. `kind`: tells it from a row. Only where `guarantee="gap"` was asked for."""
+
+    bucket: int
+    end: int
+    partition: int = 0
+    kind: str = "GAP"
+
+
+@dataclass(frozen=True, slots=True)
 class LiveChange:
     """A change of the live view, for buckets [bucket, end).
 
-    `kind`: TENTATIVE, STABLE, UNDO, REC_DONE, or BOUNDARY (stable and empty; `subscribe` leaves it out). `rows`: all
-    that these buckets hold from now on, as dicts like `Row.value`; empty if UNDO or REC_DONE. `partition`: of the
-    query; the other partitions are not affected. If TENTATIVE: `missing_sources` are missing anywhere in what it
-    depends on; `missing` in the bucket itself; `completeness`, 0 to 1, of what it depends on; `diverged_from`, the
-    first bucket whose missing input affects its state (None: not TENTATIVE); `why` it is tentative, for people
-    (PROTOCOL.md 4.3).
+    `kind`: TENTATIVE, STABLE, UNDO, REC_DONE, GAP (they are lost: what was shown of them before stays the last word),
+    or BOUNDARY (stable and empty; `subscribe` leaves it out). `rows`: all that these buckets hold from now on, as dicts
+    like `Row.value`; empty if UNDO, REC_DONE or GAP. `partition`: of the query; the other partitions are not affected.
+    If TENTATIVE: `missing_sources` are missing anywhere in what it depends on; `missing` in the bucket itself;
+    `completeness`, 0 to 1, of what it depends on; `diverged_from`, the first bucket whose missing input affects its
+    state (None: not TENTATIVE); `why` it is tentative, for people (PROTOCOL.md 4.3).
     """
 
     kind: str
@@ -281,6 +292,14 @@ class CorrectedSubscription:
         self._reader.open(self._progress, lookup.bounds(self._progress)[0])
         self._lookup = lookup
         self._end_offset: int | None = None
+        self._gaps: list[CorrectedGap] = []
+        self._told_from = 0 if from_beginning else lookup.bounds(self._progress)[1]
+        """Gaps before this offset of the progress topic lie before what is read."""
+
+    def gaps(self) -> list[CorrectedGap]:
+        """The gaps that have become known since the last call."""
+        gaps, self._gaps = self._gaps, []
+        return gaps
 
     def poll(self) -> list[Row]:
         """Rows that have arrived. Raises OtherLife, OtherVersion: as `LiveSubscription.poll`."""
@@ -288,6 +307,9 @@ class CorrectedSubscription:
         for record in polled(self._reader, self._lookup, self._app, self._life):
             if record.feed == self._rows:
                 rows.append(corrected_row(record))
+            elif (lost := read_gap(record, self._life)) is not None:
+                if record.offset >= self._told_from:
+                    self._gaps.append(CorrectedGap(lost.first, lost.end, self._rows.partition))
             elif self._end_offset is None and (read_progress(record, self._life, 0) or 0) >= self._last:
                 self._end_offset = self._lookup.bounds(self._rows)[1]
         return rows

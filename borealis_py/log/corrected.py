@@ -29,6 +29,19 @@ class Progress(msgspec.Struct, frozen=True):
     inc: Number
 
 
+class LostRange(msgspec.Struct, frozen=True):
+    """Key = `gap/<first>`. Buckets [first, end) are lost in the app's life `app_uid` (R18): no row of them is ever
+    published."""
+
+    app_uid: str
+    first: Number
+    end: Number
+
+
+GAP_KEY = b"gap/"
+"""What the keys of gaps in a progress topic begin with."""
+
+
 def transaction(
     app: str,
     query: str,
@@ -37,8 +50,16 @@ def transaction(
     buckets: Buckets,
     codec: RowCodec,
     corrected: bool = True,
+    lost_from: int | None = None,
 ) -> Iterator[NewRecord]:
-    """All records of one transaction, rows ordered by id. `corrected`: False for a node without a corrected stream."""
+    """All records of one transaction, rows ordered by id.
+
+    Args:
+        corrected: False for a node without a corrected stream.
+        lost_from: the buckets from this one up to the progress are lost, and nothing is published of them (R18).
+    """
+    if lost_from is not None:
+        yield from _gap(app, query, LostRange(progress.app_uid, lost_from, progress.bucket))
     feed = topics.corrected(app, query)
     for bucket in sorted(outputs):
         output = outputs[bucket]
@@ -48,6 +69,28 @@ def transaction(
             yield from (NewRecord(feed, v, None, at, row_headers(bucket, i, s)) for i, (v, s) in rows)
         yield from (dead_letter(app, query, bucket, reject, i) for i, reject in enumerate(output.rejects))
     yield progress_record(app, query, progress)
+
+
+def _gap(app: str, query: str, lost: LostRange) -> Iterator[NewRecord]:
+    """A gap, as progress and dead letters tell it. The letter lies in the last bucket: all up to it is published."""
+    last = lost.end - 1
+    what = f"bucket {last} is" if lost.first == last else f"buckets {lost.first} to {last} are"
+    letter = dead_letter(app, query, last, Reject(query, -1, f"gap: {what} lost: no replica ran"))
+    yield msgspec.structs.replace(letter, headers=(*letter.headers, ("gap", b"%d:%d" % (lost.first, lost.end))))
+    key = GAP_KEY + str(lost.first).encode()
+    yield NewRecord(Feed(topics.progress(app, query)), msgspec.json.encode(lost), key)
+
+
+def read_gap(record: Record, life: Life) -> LostRange | None:
+    """The gap that a record of a progress topic tells; None: none, or garbage, or another life's."""
+    if not (record.key or b"").startswith(GAP_KEY):
+        return None
+    try:
+        lost = decode(record.value or b"", LostRange)
+    except msgspec.MsgspecError as exc:
+        _ignored(record, str(exc))
+        return None
+    return lost if lost.first < lost.end and life.owns(record, lost.app_uid) else None
 
 
 def row_headers(bucket: int, index: int, stime: int) -> tuple[tuple[str, bytes], ...]:
@@ -79,10 +122,12 @@ def progress_record(app: str, query: str, progress: Progress) -> NewRecord:
 
 
 def read_progress(record: Record, life: Life, origin: int) -> int | None:
-    """The bucket of a progress record; None, with a log line, if the record is to be ignored.
+    """The bucket of a progress record; None if it tells a gap, or, with a log line, if it is to be ignored.
 
     Ignored are records of another life, garbage, and buckets before the app's first, which no writer ever writes.
     """
+    if (record.key or b"").startswith(GAP_KEY):
+        return None
     try:
         progress = decode(record.value or b"", Progress)
     except msgspec.MsgspecError as exc:

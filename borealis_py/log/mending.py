@@ -13,12 +13,13 @@ from dataclasses import dataclass
 
 from borealis_py.log import topics
 from borealis_py.log.base import Feed, Lookup, Mend, NewRecord, Record, Resume
-from borealis_py.log.corrected import Progress, letter_id, progress_record, row_id, told_by
+from borealis_py.log.corrected import Progress, letter_id, progress_record, read_gap, row_id, told_by
 from borealis_py.log.progress import Published, last
 from sunion.model import TupleId
 
 LETTERS_WINDOW = 4_096
-"""How many offsets back dead letters are searched: all nodes of an app share their topic."""
+"""How many offsets back dead letters and gaps are searched: all nodes of an app share their topic, and progress comes
+once a second."""
 _VAIN = "in-vain"
 
 
@@ -111,12 +112,18 @@ class Mender:
 
     def _outputs(self) -> list[_Output]:
         letters = _Output(self._letters_feed, lambda r: letter_id(r, self.published.node), LETTERS_WINDOW, False)
-        return [_Output(self._corrected_feed, _row_id, None, True), letters] if self.published.corrected else [letters]
+        rows = [_Output(self._corrected_feed, _row_id, None, True)] if self.published.corrected else []
+        gaps = [_Output(self._progress_feed, self._gap_id, LETTERS_WINDOW, False)] if self.published.gap else []
+        return [*rows, letters, *gaps]
+
+    def _gap_id(self, record: Record) -> TupleId | None:
+        lost = read_gap(record, self.published.life)
+        return None if lost is None else TupleId(lost.end - 1, 0)
 
 
 @dataclass(frozen=True, slots=True)
 class _Output:
-    """Rows or dead letters: where they lie, their ids, how many offsets back they are searched (None: all), and
+    """Rows, dead letters or gaps: where they lie, their ids, how many offsets back they are searched (None: all), and
     whether their time is their bucket's."""
 
     feed: Feed

@@ -11,7 +11,7 @@ import msgspec
 
 from borealis_py.protocol.incarnation import Disagreement, Heartbeat
 from borealis_py.protocol.settings import Timing
-from borealis_py.query.recovery import SYNC_US, RecoveryPlan, RecoveryWay, available
+from borealis_py.query.recovery import SYNC_US, RecoveryPlan, RecoveryWay, plan_of
 from borealis_py.query.retention import AUDITED, Keep
 from sunion.digests import DIGEST_CHARS, TOLD_MAX
 
@@ -90,17 +90,13 @@ class RecoverySetting(msgspec.Struct, frozen=True):
     way: RecoveryWay
     sync_us: Annotated[int, msgspec.Meta(gt=0, le=NUMBER_MAX)] = SYNC_US
 
-    def __post_init__(self) -> None:
-        """Raises QueryError for a way that cannot be chosen; `decode` then msgspec.ValidationError."""
-        available(self.way, self.sync_us)
-
     @classmethod
     def of(cls, app_uid: str, plan: RecoveryPlan) -> RecoverySetting:
         return cls(app_uid, plan.way, plan.sync_us)
 
     @property
     def plan(self) -> RecoveryPlan:
-        return available(self.way, self.sync_us)
+        return plan_of(self.way, self.sync_us)
 
 
 class DisagreementSetting(msgspec.Struct, frozen=True):
@@ -257,7 +253,7 @@ class Status(msgspec.Struct, frozen=True):
     """Resident memory of its process, in kB; 0: unknown."""
     event: str = ""
     """Why it reports now: SILENT(input), HEARD(input), UPSTREAM_FAILURE, FIRST_TENTATIVE, STABILIZATION, REDO,
-    REC_DONE, STABLE, READY, STOPPED, REDO_FAILED, ADOPT_FAILED, TOOK_OVER, DRIFT,
+    REC_DONE, STABLE, READY, STOPPED, REDO_FAILED, ADOPT_FAILED, TOOK_OVER, DRIFT, GAP,
     DIVERGED or RESUMED; "": a second has passed.
     """
     detail: str = ""
@@ -278,6 +274,11 @@ class Status(msgspec.Struct, frozen=True):
     recovery: str = ""
     """How its node survives a crash, as far as this replica has read: a word of `recovery=`; "": written by an earlier
     version."""
+    lost_from: int = 0
+    """The first of the buckets that it found lost when it started, since nobody ran or the log no longer held them; 0:
+    none."""
+    lost_buckets: int = 0
+    """How many these are: a GAP in its stream, and nothing of them is published."""
 
 
 def encode(message: msgspec.Struct | Heartbeat) -> bytes:

@@ -25,13 +25,14 @@ class ProgressLost(RetentionLost):
 @dataclass(frozen=True, slots=True)
 class Published:
     """The published output of `node`, in the `life` of `app`. `origin`: the app's first bucket; progress below it
-    does not count. `corrected`: it has a corrected stream, not only dead letters."""
+    does not count. `corrected`: it has a corrected stream, not only dead letters. `gap`: it may lose buckets (R18)."""
 
     app: str
     node: str
     corrected: bool
     life: Life
     origin: int
+    gap: bool = False
 
     def upto(self, lookup: Lookup, closed: int | None = None) -> int | None:
         """The first bucket that is not published; None: nothing was ever published.

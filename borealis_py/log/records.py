@@ -159,6 +159,15 @@ class RangeHeader(msgspec.Struct, array_like=True, frozen=True, tag="BOUNDARY"):
     waited_us: int
 
 
+class GapHeader(msgspec.Struct, array_like=True, frozen=True, tag="GAP"):
+    """Buckets [first, end) are lost (R18). `app_uid`, `inc`: as in `StableHeader`."""
+
+    app_uid: str
+    inc: int
+    first: int
+    end: int
+
+
 class UndoHeader(msgspec.Struct, array_like=True, frozen=True, tag="UNDO"):
     """Corrections begin at `bucket`. `app_uid`, `inc`: as in `StableHeader`."""
 
@@ -176,7 +185,7 @@ class RecDoneHeader(msgspec.Struct, array_like=True, frozen=True, tag="REC_DONE"
 
 
 SourceHeader = ClaimHeader | BatchHeader
-StreamHeader = StableHeader | TentativeHeader | RangeHeader | UndoHeader | RecDoneHeader
+StreamHeader = StableHeader | TentativeHeader | RangeHeader | GapHeader | UndoHeader | RecDoneHeader
 
 _encoder = msgspec.msgpack.Encoder()
 _source = msgspec.msgpack.Decoder(SourceHeader)

@@ -20,6 +20,7 @@ from borealis_py.log.description import Life, OtherVersion
 from borealis_py.log.records import (
     EnvelopeError,
     EnvelopeVersion,
+    GapHeader,
     RangeHeader,
     RecDoneHeader,
     RecordPart,
@@ -32,6 +33,7 @@ from borealis_py.log.records import (
 from borealis_py.log.topics import ENVELOPE_BYTES_MAX
 from sunion.bucket import Buckets
 from sunion.model import (
+    GapRange,
     Output,
     RecDone,
     Reject,
@@ -76,6 +78,9 @@ class StreamEncoder:
         if isinstance(record, StableRange):
             header = RangeHeader(self._app_uid, record.inc, record.first, record.end, record.waited_us)
             return [self._record(record.end - 1, pack(header))]
+        if isinstance(record, GapRange):
+            gap = GapHeader(self._app_uid, record.inc, record.first, record.end)
+            return [self._record(record.end - 1, pack(gap))]
         if isinstance(record, Undo):
             return [self._record(record.bucket, pack(UndoHeader(self._app_uid, record.inc, record.bucket)))]
         if isinstance(record, RecDone):
@@ -167,6 +172,8 @@ class StreamDecoder:
             return None
         if isinstance(header, RangeHeader):
             return StableRange(header.inc, header.first, header.end, header.waited_us)
+        if isinstance(header, GapHeader):
+            return GapRange(header.inc, header.first, header.end)
         if isinstance(header, UndoHeader):
             return Undo(header.inc, header.bucket)
         if isinstance(header, RecDoneHeader):

@@ -13,7 +13,7 @@ from borealis_py.log.base import Feed, Lookup
 from borealis_py.log.codec import RowCodec
 from borealis_py.log.stream import StreamDecoder, decoded, follow, records_from
 from sunion.bucket import Buckets
-from sunion.model import Output, StableBucket, StableRange
+from sunion.model import GapRange, Output, StableBucket, StableRange, StreamRecord
 from sunion.stream_fold import Stable, StreamFold
 
 
@@ -25,7 +25,7 @@ class BucketCoverage(Enum):
     """What one replica's topic has of a stable bucket."""
 
     HOLDS = auto()
-    """The bucket."""
+    """The bucket, or that it is lost."""
     BEYOND = auto()
     """Later buckets, and not this one: it lies in a hole, or was deleted."""
     SHORT = auto()
@@ -75,7 +75,7 @@ class StreamTopics:
 
         return found, self._walk(first, end, take)
 
-    def _walk(self, first: int, end: int, take: Callable[[int, Output], bool]) -> int:
+    def _walk(self, first: int, end: int, take: Callable[[int, Output], bool], gaps: bool = False) -> int:
         """Go through the stable buckets [first, end) in order: in one topic as far as it has them without a hole, then
         in the next one, and round again, until none goes on.
 
@@ -84,6 +84,7 @@ class StreamTopics:
 
         Args:
             take: called with each bucket and its output (of empty ones only the last of a range); False: go no further.
+            gaps: go through lost buckets, too.
 
         Returns:
             The first bucket that was not taken.
@@ -92,15 +93,17 @@ class StreamTopics:
         for feed in cycle(self.feeds):
             if at >= end or in_vain == len(self.feeds):
                 break
-            reached, full = self._stretch(feed, at, end, take)
+            reached, full = self._stretch(feed, at, end, take, gaps)
             if full:
                 return reached
             at, in_vain = reached, 0 if reached > at else in_vain + 1
         return at
 
-    def _stretch(self, feed: Feed, first: int, end: int, take: Callable[[int, Output], bool]) -> tuple[int, bool]:
+    def _stretch(
+        self, feed: Feed, first: int, end: int, take: Callable[[int, Output], bool], gaps: bool
+    ) -> tuple[int, bool]:
         """The same in one topic. Returns also whether `take` wanted no more."""
-        fold = _alone(feed, first)
+        fold = _alone(feed, first, gaps)
         for said in follow(records_from(self.lookup, feed, self.buckets, first), self.decoder()):
             for event in fold.read([(0, said)]):
                 if isinstance(event, Stable) and event.end <= end and not take(event.end - 1, event.output):
@@ -108,6 +111,33 @@ class StreamTopics:
             if fold.next >= end or fold.waits(0):
                 break
         return min(fold.next, end), False
+
+    def lost_to(self, bucket: int, end: int) -> int:
+        """Up to which bucket from `bucket` on, at most `end`, all is in a gap and in no topic as stable; `bucket` if it
+        is in none itself (R18)."""
+        gaps: list[GapRange] = []
+        first_stable = end
+        for feed in self.feeds:
+            for said in follow(records_from(self.lookup, feed, self.buckets, bucket), self.decoder()):
+                if isinstance(said, GapRange) and said.end > bucket:
+                    gaps.append(said)
+                elif (span := _stable_span(said)) is not None and span[1] > bucket:
+                    first_stable = min(first_stable, max(span[0], bucket))
+                    break  # this topic goes on from there, or repeats itself
+        reached = bucket
+        for gap in sorted(gaps, key=lambda gap: gap.first):
+            reached = max(reached, gap.end) if gap.first <= reached else reached
+        return min(reached, first_stable)
+
+    def said_to(self, feed: Feed, tail: int) -> int | None:
+        """The end of the highest bucket that one of the topics has as stable or in a gap, among its last `tail` offsets
+        or, if these have none, in all of it; None: it has none."""
+        first, end = self.lookup.bounds(feed)
+        for begin in dict.fromkeys((max(first, end - tail), first)):
+            found = [_end(said) for said in follow(self.lookup.read(feed, begin, end), self.decoder())]
+            if ends := [one for one in found if one is not None]:
+                return max(ends)
+        return None
 
     def coverage(self, feed: Feed, bucket: int) -> BucketCoverage:
         """What one of the topics has of a stable bucket."""
@@ -153,7 +183,7 @@ class StreamTopics:
         begins = max(firsts, default=bucket)
         if begins > bucket and self.holds(begins - 1):
             for first in sorted({bucket, *firsts} - {begins}):
-                if self._walk(first, begins, _anything) == begins:
+                if self._walk(first, begins, _anything, gaps=True) == begins:
                     return first
         return begins
 
@@ -168,10 +198,21 @@ class StreamTopics:
         return self.lookup.bounds(feed)[0] > 0
 
 
-def _alone(feed: Feed, start: int) -> StreamFold:
+def _alone(feed: Feed, start: int, gaps: bool = True) -> StreamFold:
     """Of one topic. Two replicas: that a single cursor waits is not an error."""
-    return StreamFold(feed.topic, 2, start)
+    return StreamFold(feed.topic, 2, start, gaps=gaps)
 
 
 def _anything(bucket: int, output: Output) -> bool:
     return True
+
+
+def _stable_span(said: StreamRecord) -> tuple[int, int] | None:
+    if isinstance(said, StableRange):
+        return said.first, said.end
+    return (said.bucket, said.bucket + 1) if isinstance(said, StableBucket) else None
+
+
+def _end(said: StreamRecord) -> int | None:
+    span = (said.first, said.end) if isinstance(said, GapRange) else _stable_span(said)
+    return None if span is None else span[1]

@@ -169,6 +169,14 @@ class NeverPublished(RetentionLost):
     """Stable buckets that the corrected stream lacks are neither in memory nor in the log: a restart will not help."""
 
 
+class _InGap(LogError):
+    """Bucket and all up to `end` are in a gap, and in no topic as stable."""
+
+    def __init__(self, end: int) -> None:
+        super().__init__(f"lost up to bucket {end}")
+        self.end = end
+
+
 class Unpublished:
     """Reads stable rows that are to be published but left memory, or were emitted by an earlier incarnation (R10)."""
 
@@ -176,6 +184,13 @@ class Unpublished:
         self._spec, self._log, self._kernel = spec, log_, kernel
         self._replicas = _asked(spec, spec.replica)
         self._lost: NeverPublished | None = None
+
+    def portion(self, first: int, end: int) -> tuple[dict[int, Output], int, bool]:
+        """As `said`; the last value: bucket `first` and all up to the end are lost, and in no topic as stable (R18)."""
+        try:
+            return *self.said(first, end), False
+        except _InGap as gap:
+            return {}, gap.end, True
 
     def said(self, first: int, end: int) -> tuple[dict[int, Output], int]:
         """The output for buckets [first, end) from the own topic, and from other replicas' where that has a hole:
@@ -187,7 +202,7 @@ class Unpublished:
             As much as fits one transaction and lies in the topics, and the bucket up to which it reaches.
 
         Raises:
-            LogError: it cannot be read, now or ever.
+            LogError: it cannot be read, now or ever; if bucket `first` is lost, `_InGap`.
         """
         spec = self._spec
         with closing(self._log.lookup()) as lookup:
@@ -196,6 +211,9 @@ class Unpublished:
             except StreamGap as exc:
                 why = f"{spec.node}: not all is published yet: {exc}"
             parts = topics_of(spec, self._replicas, lookup, self._kernel)
+            lost_to = min(part.lost_to(first, end) for part in parts) if spec.gap else first
+            if lost_to > first:
+                raise _InGap(lost_to)
             if any(part.lost(first, spec.recovery.stands_by) for part in parts):
                 self._lost = NeverPublished(f"{why} any more (retention). `--reset` starts the app anew")
         raise LogError(why)

@@ -345,13 +345,13 @@ class Replica:
     def _transaction(self, publish: Publish) -> Iterator[NewRecord]:
         """The records of one transaction. Runs in the writer's thread."""
         spec = self.spec
-        memory = publish.outputs
-        outputs, end = (
-            (memory, publish.end) if memory is not None else self._unpublished.said(publish.first, publish.end)
-        )
+        outputs, end, lost = publish.outputs, int(publish.end), False
+        if outputs is None:
+            outputs, end, lost = self._unpublished.portion(publish.first, publish.end)
         self._writing_to = Bucket(end)  # one transaction runs at a time, so the next event is about this end
+        progress, lost_from = self._progress(end), publish.first if lost else None
         return transaction(
-            spec.app, spec.node, outputs, self._progress(end), self.buckets, self._kernel, spec.corrected
+            spec.app, spec.node, outputs, progress, self.buckets, self._kernel, spec.corrected, lost_from
         )
 
     def _progress(self, bucket: int) -> Progress:

@@ -109,6 +109,8 @@ class Reporter:
                 why=note.detail,
                 **line,
             )
+        elif note.event == "GAP":
+            self._log.warning("GAP: what came meanwhile is lost, and named so", detail=note.detail, **line)
         else:
             self._log.info(note.event, detail=note.detail, **line)
         self._send(status, unreachable, note)
@@ -160,6 +162,8 @@ class Reporter:
             trims=self.trims,
             diverged="" if s.disagreement is None else str(s.disagreement),
             recovery=(self._settings.recovery or self._spec.recovery).way.value,
+            lost_from=0 if s.lost is None else s.lost[0],
+            lost_buckets=0 if s.lost is None else s.lost[1] - s.lost[0],
         )
 
 

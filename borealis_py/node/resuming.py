@@ -109,7 +109,7 @@ class Resuming:
 
     def _published(self) -> Published:
         spec = self._spec
-        return Published(spec.app, spec.node, spec.corrected, Life(spec.app_uid), spec.origin)
+        return Published(spec.app, spec.node, spec.corrected, Life(spec.app_uid), spec.origin, spec.gap)
 
     @contextmanager
     def _after_fence(self, lookup: Lookup) -> Iterator[None]:

@@ -46,6 +46,7 @@ class ReplicaSpec:
         host: machine of `pid`, for the status; empty: this one.
         trimming: how it trims and acknowledges (R16); None: it does neither.
         recovery: who of its node runs, and what a standby has.
+        gap: it may begin anew and name what it leaves out (R18): no node reads it, and its readers ask for no more.
         made_of: the components, by name, of which a kernel must be made to run the app; empty: unknown.
     """
 
@@ -77,6 +78,7 @@ class ReplicaSpec:
     made_of: tuple[tuple[str, str], ...] = ()
     trimming: Trimming | None = None
     recovery: RecoveryPlan = ACTIVE
+    gap: bool = False
 
     def feeds(self, index: int) -> tuple[Feed, ...]:
         """The feeds of one input: of a stream, one for each replica."""

@@ -163,6 +163,15 @@ def diverged(state: AppState, statuses: Statuses, now_us: int) -> dict[str, str]
     return {**told, **state.diverged}
 
 
+def gaps(statuses: Statuses) -> dict[str, tuple[int, int]]:
+    """Of each node whose replica found buckets lost when it started: the newest [first, end) (R18)."""
+    told: dict[str, tuple[int, int]] = {}
+    for (node, _), s in statuses.items():
+        if s.lost_buckets:
+            told[node] = max(told.get(node, (0, 0)), (s.lost_from, s.lost_from + s.lost_buckets))
+    return told
+
+
 def stop_reasons(statuses: Statuses) -> dict[str, list[str]]:
     """Why replicas do not run, as reported by them or their host, with the replicas concerned (`sales.r0`)."""
     told: dict[str, list[str]] = {}

@@ -12,7 +12,7 @@ from typing import TypeVar
 
 from borealis_py.protocol.redo import RedoDone, RedoResult
 from borealis_py.protocol.turn import Effect, Turn
-from sunion.model import SourceRecord, StableRange, StreamRecord
+from sunion.model import GapRange, SourceRecord, StableRange, StreamRecord
 from sunion.units import Bucket, MonotonicUs
 
 T = TypeVar("T")
@@ -102,7 +102,7 @@ def _source(record: SourceRecord) -> str:
 
 
 def _stream(record: StreamRecord) -> str:
-    bucket = f"{record.first} to {record.end}" if isinstance(record, StableRange) else record.bucket
+    bucket = f"{record.first} to {record.end}" if isinstance(record, StableRange | GapRange) else record.bucket
     return f"inc {record.inc} {type(record).__name__} {bucket}"
 
 

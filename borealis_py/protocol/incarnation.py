@@ -104,6 +104,8 @@ class StartPoint:
         empty: `state` is the one before the first bucket.
         outputs: what the peer emitted for [own, bucket). The replica emits it first, so that its own topic has no hole
             (B2).
+        present: leave out what the inputs hold now, and run from the first bucket that is not complete then (R18).
+            `own`: the first bucket that nobody has said; what is left out from there on is lost.
     """
 
     bucket: Bucket
@@ -112,6 +114,7 @@ class StartPoint:
     own: Bucket | None = None
     outputs: Mapping[int, Output] = field(default_factory=dict)
     empty: bool = False
+    present: bool = False
 
 
 @dataclass(slots=True)
@@ -167,6 +170,7 @@ class ReplicaStatus:
         writer: value of a `publishing.Phase`. progress: first bucket not in the corrected stream, as far as known.
         counts: what this incarnation has emitted. inputs: in the node's order.
         disagreement: because of which nothing is published; None: there is none.
+        lost: buckets [first, end) that it found lost when it started (R18); None: none.
     """
 
     identity: Identity
@@ -181,3 +185,4 @@ class ReplicaStatus:
     counts: RowCounts
     inputs: tuple[InputReport, ...]
     disagreement: Disagreement | None = None
+    lost: tuple[Bucket, Bucket] | None = None

@@ -26,6 +26,7 @@ from borealis_py.protocol.pace import Pace
 from borealis_py.protocol.publishing import PublishContext, Publishing
 from borealis_py.protocol.reconciliation import Reconciliation
 from borealis_py.protocol.roles.fold import Role
+from borealis_py.protocol.roles.losing import Losing
 from borealis_py.protocol.roles.speaking import Speaking
 from borealis_py.protocol.settings import ManagerConfig, NodeDelays, grow_delta
 from borealis_py.protocol.stagger import Stagger
@@ -67,7 +68,8 @@ class Manager:
             identity.inc, own, config.ops, unpublished_rows_max=timing.unpublished_rows_max, keep_rows=config.corrected,
             unpublished_bytes_max=timing.unpublished_bytes_max)  # fmt: skip
         self.control = control or ControlFold(identity.replica, identity.inc, identity.uid, timing.suspicion_beats)
-        self.speaking = Speaking(identity, self.output, start, role, timing)
+        self.losing = Losing(start, config.sources, config.fragment.lookback_buckets, config.origin)
+        self.speaking = Speaking(identity, self.output, start, role, timing, self.losing)
         self.stagger = Stagger(timing)
         self.publishing = Publishing(identity.replica, timing, config.origin)
         self.publishing.at_once = role is Role.TOOK_OVER
@@ -80,12 +82,10 @@ class Manager:
         self.state = ReplicaState.RECOVERING
         self._recovery = Recovery()
         self._heart = HeartbeatTimer(identity, timing)
-        self._s, self._l = start.state, start.state
-        self._diverged = False
-        self._labels = Labels(config.fragment.lookback_buckets, (name for i in config.inputs for name in i.sources))
-        self._now = delay.ALWAYS
-        self._ends = LogEnds()
-        self._live_at: MonotonicUs | None = None  # when bucket F_l may run live, as of the end of the turn
+        self._s, self._l, self._diverged = start.state, start.state, False
+        self._labels = Labels(config.fragment.lookback_buckets, config.sources)
+        self._now, self._ends = delay.ALWAYS, LogEnds()
+        self._live_at: MonotonicUs | None = None  # when F_l may run live, as of the end of the turn
         self._effects: list[Effect] = []
         self._history = History()
         self._delta_us = grow_delta(timing, config.position)
@@ -127,7 +127,7 @@ class Manager:
             raise IllegalTransition(f"turn at {now} us after one at {self._now} us")
         elapsed_us = now - self._now
         gap = self._ends.turn(now, elapsed_us > self.timing.gap_us, self._pace.worked(elapsed_us))
-        self._pace.turn(elapsed_us, self._blocked)
+        self._pace.turn(elapsed_us, self.speaking.blocked)
         self._now = now
         self._effects = []
         late_before = self.intake.silences()
@@ -137,6 +137,7 @@ class Manager:
         self.intake.create(now)
         if self._take_role():
             return self._effects
+        self._arrive()
         self._take_redo(turn)
         self._stabilize(gap)
         self._run_stable()
@@ -144,7 +145,8 @@ class Manager:
         self._recover()
         standing = self._standing(gap)
         self._effects += self.publishing.turn(turn, standing, self.output)
-        self._effects += self.checkpointing.turn(now, self.f_s, self._s, self.union, Bucket(self.output.ack_s))
+        if self.losing.whole <= self.f_s:
+            self._effects += self.checkpointing.turn(now, self.f_s, self._s, self.union, Bucket(self.output.ack_s))
         keep_from = self.reconciliation.keep_from(self.f_s, self.f_l)
         self.intake.release_memory(self.f_s, self.f_l, keep_from, self.timing.buffer_rows_max)
         self._effects += [*self.intake.silence_notes(late_before), *self.intake.drift_notes(now, self._wait_us)]
@@ -172,13 +174,18 @@ class Manager:
 
     def _take_role(self) -> bool:
         """Take over, or step back (R17). Returns whether this incarnation ends."""
-        stood_by = not self.speaking.runs
-        said = self.speaking.turn(self._now, self.control)
+        stood_by, said = not self.speaking.runs, self.speaking.turn(self._now, self.control)
         self._effects += said
         if stood_by and self.speaking.runs:
             self.publishing.at_once = True
             self._set_state()
         return any(isinstance(effect, StepBack) for effect in said)
+
+    def _arrive(self) -> None:
+        """Leave out what came while nobody ran, and begin where the inputs stand (R18)."""
+        if self.losing.arriving:
+            self.f_s = self.f_l = max(self.f_s, self.complete)
+            self._effects += [] if self._ends.unread_since_start else self.speaking.arrived(self.f_s)
 
     # Stabilization (R4) -----------------------------------------------------------------------------------------------
 
@@ -219,7 +226,7 @@ class Manager:
 
     def _adopt(self) -> None:
         """Adopt the checkpoint of a peer that is further, to save the work. Bit-identical: needs no grant (B44)."""
-        if self.reconciliation.job is not None or self._blocked or self.publishing.disagreement.found is not None:
+        if self._busy or self.publishing.disagreement.found is not None:
             return  # after a disagreement, the peer's state may be the wrong one (R15)
         if self.stagger.granted and self.reconciliation.inline(self.union, self.f_s, min(self.complete, self.f_l)):
             return  # running inline takes less time
@@ -232,7 +239,7 @@ class Manager:
     def _redo(self) -> None:
         """Run complete buckets from F_s on S: a slice of them now, or the next ones as a job (R4)."""
         target = min(self.complete, self.f_l)
-        if self.reconciliation.job is not None or self.f_s >= target or self._blocked:
+        if self._busy or self.f_s >= target:
             return
         if self.reconciliation.inline(self.union, self.f_s, target):
             end, rows = self.intake.slice(self.f_s, target, self._pace, self.speaking.slice_most)
@@ -246,12 +253,12 @@ class Manager:
     # Running buckets --------------------------------------------------------------------------------------------------
 
     @property
-    def _blocked(self) -> bool:
-        return self.speaking.blocked
+    def _busy(self) -> bool:
+        return self.reconciliation.job is not None or self.speaking.blocked
 
     def _run_stable(self) -> None:
         """Run complete buckets once, on the state that both frontiers share (R2)."""
-        if self.f_s != self.f_l or self.reconciliation.job is not None or self.complete <= self.f_s or self._blocked:
+        if self._busy or not self.f_s == self.f_l < self.complete:
             return
         self._step_stable(self.intake.slice(self.f_s, self.complete, self._pace, self.speaking.slice_most)[0])
         self.intake.forgive()
@@ -264,6 +271,7 @@ class Manager:
     def _advance_stable(self, end: Bucket, outputs: Mapping[int, Output], computed: bool = True) -> None:
         first, together = self.f_s, self.f_s == self.f_l
         waited_us = partial(self.intake.waited_us, now=self._now) if together else in_time
+        self._effects += self.speaking.last_words(first, end if together else first, outputs, waited_us)
         outputs = self.speaking.new(outputs)
         self._effects += self.speaking.stable(first, end, outputs, waited_us, computed)
         self.f_s = end
@@ -286,7 +294,7 @@ class Manager:
         most = max(self.timing.live_buckets, self._pace.least_buckets)
         for n in range(most):  # few: their output leaves at the end of the turn
             self._live_at = at = self._ready_at(self.f_l)
-            if at is None or at > self._now or self._blocked or self._unread(at) or self._read_again():
+            if at is None or at > self._now or self.speaking.blocked or self._unread(at) or self._read_again():
                 return
             if not self._pace.takes(n, self.union.count_live(self.f_l), most, n):
                 return
@@ -334,19 +342,17 @@ class Manager:
             self._effects.append(EmitEvent(after.name, f"F_s {self.f_s}, F_l {self.f_l}"))
 
     def _recover(self) -> None:
-        behind = self.f_s == self.f_l and self.complete > self.f_s
-        busy = behind or self._ends.unread_since_start
+        busy = self.f_s == self.f_l < self.complete or self._ends.unread_since_start
         ack_l, runs = Bucket(self.output.ack_l), self.speaking.runs
         if self._recovery.done(self.control, f_l=self.f_l, ack_l=ack_l, busy=busy, live=runs):
             self._effects.append(EmitEvent("READY", f"caught up at bucket {self.f_s}"))
             self._set_state()
 
     def _standing(self, gap: bool) -> PublishContext:
-        lowest_live = self.control.lowest_live if self.control.echoed else -1
-        closed = max(self.f_s, self.complete)
         return PublishContext(
-            now=self._now, stable=self.f_s, lowest_live=lowest_live, gap=gap, read_to=self._ends.read_to, closed=closed,
-            runs=self.speaking.runs,
+            now=self._now, stable=Bucket(min(self.f_s, self.output.stable)), gap=gap, read_to=self._ends.read_to,
+            lowest_live=self.control.lowest_live if self.control.echoed else -1, runs=self.speaking.runs,
+            closed=max(self.f_s, self.complete),
         )  # fmt: skip
 
     def _ask_ends(self, standing: PublishContext) -> None:
@@ -365,7 +371,7 @@ class Manager:
             identity=self.identity, state=self.state.value, f_s=self.f_s, f_l=self.f_l, asking=self.stagger.asking,
             granted=self.stagger.granted, head=self.control.head, writer=self.publishing.phase.value,
             progress=self.publishing.frontier, counts=replace(self.counts), inputs=self.intake.statuses(),
-            disagreement=self.publishing.disagreement.found,
+            disagreement=self.publishing.disagreement.found, lost=self.losing.lost,
         )  # fmt: skip
 
     @property
@@ -377,22 +383,18 @@ class Manager:
     def at_ease(self) -> bool:
         """Whether heartbeats, progress, acknowledgements and commits may wait for the turn that the next heartbeat
         brings: nothing that is due depends on them."""
-        waits = self._ends.asked or self._blocked or self.checkpointing.pending or self.reconciliation.job is not None
-        return (
-            self.state in (ReplicaState.STABLE, ReplicaState.STANDBY)
-            and not waits
-            and self.publishing.at_ease(self.f_s)
-        )
+        waits = self._ends.asked or self._busy or self.checkpointing.pending
+        calm = self.state in (ReplicaState.STABLE, ReplicaState.STANDBY)
+        return calm and not waits and self.publishing.at_ease(self.f_s)
 
     def next_wakeup(self) -> MonotonicUs:
-        """When the next turn is due if nothing arrives before."""
+        """When the next turn is due if nothing arrives before: what was due has been done, or waits for an answer."""
         times = [self._heart.next_us]
-        free = self.reconciliation.job is None and not self._blocked and not self.reconciliation.resting(self._now)
+        free = not self._busy and not self.reconciliation.resting(self._now)
         if free and self.complete > self.f_s and (self.f_s == self.f_l or self.stagger.granted):
             return self._now
         live = self._live_at
-        if live is not None and not self._blocked and (live > self._now or not self._unread(live)):
+        if live is not None and not self.speaking.blocked and (live > self._now or not self._unread(live)):
             times.append(max(live, self._now))
         others = (self.stagger.wakeup(), self.reconciliation.wakeup(), self.publishing.wakeup(self.f_s))
-        # Whatever was due has been done or waits for an answer.
         return min([*times, *(at for at in others if at is not None and at > self._now)])

@@ -274,6 +274,11 @@ class ManagerConfig:
     rebuild_buckets: int | None = None
     spark: bool = True
 
+    @property
+    def sources(self) -> tuple[str, ...]:
+        """All sources that its rows come from, by input."""
+        return tuple(name for of in self.inputs for name in of.sources)
+
 
 def check_threshold(timing: Timing, threshold_us: int, depth: int = 1) -> None:
     """Raises SettingsError if the threshold leaves some node of a chain of `depth` nodes less than delta (R13); the

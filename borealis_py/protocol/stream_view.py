@@ -12,7 +12,7 @@ from borealis_py.protocol.delay import Creation, FeedState, Presence, ready_at, 
 from borealis_py.protocol.settings import DelayPolicy
 from sunion.bucket import Buckets
 from sunion.model import StreamRecord
-from sunion.stream_fold import FeedProgress, StreamFold
+from sunion.stream_fold import FeedProgress, Lost, StreamFold
 from sunion.units import Bucket, MonotonicUs
 from sunion.view import Change, View
 
@@ -50,7 +50,8 @@ class StreamView:
         return self._fold.waits(replica)
 
     def read(self, now: MonotonicUs, records: Sequence[tuple[int, StreamRecord]]) -> list[Change]:
-        """Take (replica, record) pairs, each replica's in log order; return the changes of buckets that became stable.
+        """Take (replica, record) pairs, each replica's in log order; return the changes of buckets that became stable,
+        and of lost ones.
 
         Raises:
             RetentionLost: every replica's topic goes on beyond the bucket that is needed next.
@@ -61,6 +62,9 @@ class StreamView:
                 self._feeds[said.replica].on_report(Bucket(said.bucket), tentative=said.tentative, live=self.live)
                 if said.tentative or said.waited_us:
                     self._waited.append((Bucket(said.bucket), said.waited_us))
+                continue
+            if isinstance(said, Lost):
+                changes += self.view.lost_run(said.first, said.end, said.last_words)
                 continue
             together = self.live == self.next
             changes += self.view.stable_run(said.first, said.end, said.output)

@@ -63,8 +63,7 @@ class RecoveryPlan:
 
 
 ACTIVE = RecoveryPlan()
-WAYS = tuple(way.value for way in RecoveryWay if way is not RecoveryWay.AMNESIA)
-"""Those that can be chosen."""
+WAYS = tuple(way.value for way in RecoveryWay)
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,11 +80,12 @@ class SaidRecovery:
 
     def beside(self, readers: Collection[tuple[RecoveryPlan, Guarantee]]) -> tuple[RecoveryPlan, Guarantee]:
         """What holds for a node that these queries read, of each its plan and guarantee: what the node does not say is
-        as they have it. With different ways it is active, with several intervals the shortest holds, and of guarantees
-        the strongest."""
+        as they have it. With different ways it is active, and so with amnesia, which nobody may read; with several
+        intervals the shortest holds, and of guarantees the strongest."""
         guarantee = min((one for _, one in readers), key=list(Guarantee).index, default=Guarantee.PRECISE)
         ways = {plan.way for plan, _ in readers}
-        shared = min((plan for plan, _ in readers), key=lambda plan: plan.sync_us) if len(ways) == 1 else ACTIVE
+        alike = len(ways) == 1 and RecoveryWay.AMNESIA not in ways
+        shared = min((plan for plan, _ in readers), key=lambda plan: plan.sync_us) if alike else ACTIVE
         return self.plan or shared, self.guarantee or guarantee
 
 
@@ -96,7 +96,7 @@ def said_recovery(recovery: object, guarantee: object, sync: str | None, where: 
         where: names it in messages.
 
     Raises:
-        QueryError: an unknown word, a way that is not available, or an interval of another way than passive-standby.
+        QueryError: an unknown word, or an interval of another way than passive-standby.
     """
     least = None if guarantee is None else _guarantee(guarantee, where)
     if recovery is None and sync is not None:
@@ -111,10 +111,8 @@ def parse_recovery(word: object, sync: str | None, where: str) -> RecoveryPlan:
         QueryError: as `said_recovery`.
     """
     if word not in WAYS:
-        if word == RecoveryWay.AMNESIA:
-            raise QueryError(f"{where}: {word} is not available yet; {_choose()}")
         hint = did_you_mean(str(word), WAYS) or ";"
-        raise QueryError(f"{where}: recovery={word!r}{hint} {_choose()}")
+        raise QueryError(f"{where}: recovery={word!r}{hint} choose {', '.join(WAYS[:-1])} or {WAYS[-1]}")
     way = RecoveryWay(str(word))
     if sync is None:
         return RecoveryPlan(way)
@@ -126,15 +124,9 @@ def parse_recovery(word: object, sync: str | None, where: str) -> RecoveryPlan:
     return RecoveryPlan(way, parse_duration(sync, f"sync of {where}"))
 
 
-def available(way: RecoveryWay, sync_us: int) -> RecoveryPlan:
-    """The plan of a way, with the interval that it has. Raises QueryError for one that cannot be chosen."""
-    if way.value not in WAYS:
-        raise QueryError(f"{way} is not available yet; {_choose()}")
+def plan_of(way: RecoveryWay, sync_us: int) -> RecoveryPlan:
+    """The plan of a way, with the interval that it has."""
     return RecoveryPlan(way, sync_us) if way is RecoveryWay.PASSIVE_STANDBY else RecoveryPlan(way)
-
-
-def _choose() -> str:
-    return f"choose {', '.join(WAYS[:-1])} or {WAYS[-1]}"
 
 
 def _guarantee(word: object, where: str) -> Guarantee:
@@ -149,11 +141,10 @@ def check_plan(plan: RecoveryPlan, replicas: int, bucket_us: int, where: str) ->
     """Check a plan against what else is said of its node, whatever the node computes.
 
     Raises:
-        QueryError: nobody would take over, an interval that is too short or too long, or a way that is not available.
+        QueryError: nobody would take over, or an interval that is too short or too long.
     """
-    if plan.way.value not in WAYS:
-        raise QueryError(f"{where}: {plan.way} is not available yet; {_choose()}")
-    if plan.stands_by and replicas < 2:
+    alone = plan.way is RecoveryWay.AMNESIA  # who starts again has as much as a standby: nothing
+    if plan.stands_by and not alone and replicas < 2:
         raise QueryError(
             f"{where}: with {plan.way} one replica runs and another one takes over, and it has only one: set "
             'replicas=2, or recovery="active"'

@@ -225,6 +225,10 @@ class AppSpec(Value):
         partition = part_index(reader) if node.exchange is not None else 0
         return Input(name, node.replicas, self.sources_of(name), partition=partition)
 
+    def readers_of(self, name: str) -> tuple[str, ...]:
+        """The nodes that read a node's stream, in the app's order."""
+        return tuple(other for other, node in self.all_nodes.items() if name in node.inputs)
+
     def sources_of(self, name: str) -> tuple[str, ...]:
         """All sources that a node's rows come from, in the app's order. Raises QueryError."""
         used = {i for node in self.upstream_of(name) for i in self.node(node).inputs}

@@ -65,29 +65,42 @@ def refusal(way: RecoveryWay, operators: OperatorClass, read_by: Iterable[str] =
 
 
 def check_way(
-    way: RecoveryWay, least: Guarantee, operators: OperatorClass, unbounded: Sequence[str], where: str
+    way: RecoveryWay,
+    least: Guarantee,
+    operators: OperatorClass,
+    unbounded: Sequence[str],
+    where: str,
+    read_by: Sequence[str] = (),
 ) -> None:
     """Check that a node can recover in this way.
 
     Args:
         least: the guarantee that its readers are to have. operators: its operator class.
         unbounded: its operators, as its user wrote them, whose results may depend on any earlier bucket.
-        where: names the node in messages.
+        where: names the node in messages. read_by: the nodes that read its stream.
 
     Raises:
-        QueryError: the way promises less for this class; or it begins with an empty state, and there is no bucket from
-            which the node would come to the state that its peers have.
+        QueryError: the way promises less for this class; it begins with an empty state, and there is no bucket from
+            which the node would come to the state that its peers have; or nodes would read what is lost.
     """
     promised, order = guarantee(way, operators), list(Guarantee)
     because = f": its {' and its '.join(unbounded)} may stand on any earlier row" if unbounded else ""
     others = (
         "Choose passive-standby, active-standby or active, or cut the rest off with .node() and choose for it alone"
     )
+    if way is RecoveryWay.AMNESIA and read_by:
+        raise QueryError(
+            f"{where}: {way} loses what comes while no replica runs, and {', '.join(read_by)} would read the gap. "
+            f"{others}"
+        )
     if order.index(promised) > order.index(least):
+        if way is RecoveryWay.AMNESIA:
+            others = f'{others}; or say guarantee="gap", if results may be lost'
         raise QueryError(
             f"{where}: {way} of a node that is {operators} gives {promised}, not {least}{because}. {others}"
         )
-    if way is RecoveryWay.UPSTREAM_BACKUP and (unbounded or operators is OperatorClass.DETERMINISTIC):
+    stateless = way in (RecoveryWay.UPSTREAM_BACKUP, RecoveryWay.AMNESIA)
+    if stateless and (unbounded or operators is OperatorClass.DETERMINISTIC):
         raise QueryError(
             f"{where}: {way} begins with an empty state{because}. Its rows would differ from those of its peers, and "
             f'replicas must give equal bits, so guarantee="{least}" does not help. {others}'

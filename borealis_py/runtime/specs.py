@@ -14,6 +14,7 @@ from borealis_py.node.dynamic_settings import declared, retain_of
 from borealis_py.node.spec import ReplicaSpec
 from borealis_py.protocol.trimming import Graph, NodeReads, Trimming
 from borealis_py.query.names import base_name
+from borealis_py.query.recovery import Guarantee
 from borealis_py.query.spec import AppSpec
 from reconcile.replay_context import ReplayContext, make_kernel, node_context
 
@@ -55,6 +56,7 @@ def replica_spec(
         made_of=tuple(state.description.made_of.items()),
         trimming=trimming_of(spec),
         recovery=spec.node(node).recovery,
+        gap=spec.node(node).guarantee is Guarantee.GAP and not spec.readers_of(node),
     )
 
 

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from borealis_py.verify.anomalies import AnomalyKind, Subject, Verdict
+from borealis_py.verify.spans import Spans
 from borealis_py.verify.stable import PublishedDigest, StableBuckets
 
 Adding = Callable[[PublishedDigest], PublishedDigest]
@@ -53,14 +54,23 @@ class CommittedBuckets:
         self.found[bucket] = add(PublishedDigest(index, before.digest))
         self._last = max(self._last, bucket)
 
-    def against(self, said: StableBuckets, letters: bool, published: int) -> None:
-        """Compare with the stable buckets of the replicas. `published`: everything below this bucket must be there."""
-        say = self.verdict.about(self.subject)
+    def against(self, said: StableBuckets, letters: bool, published: int, lost: Spans | None = None) -> None:
+        """Compare with the stable buckets of the replicas.
+
+        Args:
+            published: everything below this bucket must be there.
+            lost: but for these, which were published as lost, whether or not a replica said them later.
+        """
+        say, gone = self.verdict.about(self.subject), lost or Spans()
+        for bucket in sorted(bucket for bucket in self.found if bucket in gone):
+            what = f"bucket {bucket}: {self.found[bucket].count} were committed, and it was published as lost"
+            say(AnomalyKind.ABORTED_READ, self.name, what)
+            self._told.add(bucket)
         for bucket, content in said.contents.items():
             wanted = content.letters if letters else content.published
             found = self.found.get(bucket, PublishedDigest())
             early = self.trimmed and (self._first is None or bucket <= self._first)
-            if bucket in self._told or early or found == wanted:
+            if bucket in self._told or early or found == wanted or bucket in gone:
                 continue
             if found.count > wanted.count or (found.count and found.count == wanted.count):
                 what = f"bucket {bucket}: {found.count} were committed that are not the {wanted.count} replicas said"

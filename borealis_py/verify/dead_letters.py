@@ -21,7 +21,7 @@ def judge_dead_letters(evidence: Evidence, verdict: Verdict) -> None:
     of_logs = Counter[Letter]((d.source, d.offset, d.seq) for d in evidence.dead_letters if d.offset >= 0)
     _judge_letters(evidence, of_logs, _in_logs(evidence), ("source", "offset", "refused tuple"), verdict)
     names = *evidence.network.columns, "stime"
-    told = [(d, _values(d.raw, names)) for d in evidence.dead_letters if d.offset < 0]
+    told = [(d, _values(d.raw, names)) for d in evidence.dead_letters if d.offset < 0 and d.gap is None]
     of_kernels = Counter[Letter]((d.node, d.bucket, *values) for d, values in told)
     _judge_letters(evidence, of_kernels, _in_kernels(evidence), ("node", "bucket", *names), verdict)
     verdict.looked_at["dead letters"] += of_logs.total()

@@ -18,6 +18,7 @@ from borealis_py.verify.history import ReplicaHistory
 from borealis_py.verify.model.network import Network
 from borealis_py.verify.model.partitions import Piece
 from borealis_py.verify.source_log import SourceHistory
+from borealis_py.verify.spans import Spans
 
 
 @dataclass(frozen=True)
@@ -48,7 +49,7 @@ class DeadLetterRecord:
 
     `source`: or the node whose kernel refused a row, `raw`; then `offset` is -1; -2: its headers cannot be read.
     `reason`: as written, for people. `node` tells it with `bucket`. `seq`: of what a publisher refused; else -1.
-    `index`: the how many-th of its node and bucket.
+    `index`: the how many-th of its node and bucket. `gap`: it names the lost buckets [first, end), and no item.
     """
 
     source: str
@@ -59,6 +60,7 @@ class DeadLetterRecord:
     bucket: int = 0
     raw: bytes = b""
     index: int = 0
+    gap: tuple[int, int] | None = None
 
 
 @dataclass(frozen=True)
@@ -133,6 +135,7 @@ class Evidence:
         threshold_us: X; None: the bound is not judged. `quiet_us`: wall times between which nothing failed.
         blackouts: when the bound says nothing.
         one_runs: the stages of which one replica runs and the others stand by.
+        lost: for each partition of the query, the buckets that its progress names as lost.
     """
 
     network: Network
@@ -152,6 +155,7 @@ class Evidence:
     blackouts: Sequence[Blackout] = ()
     published: Mapping[str, Sequence[Row]] = field(default_factory=dict)
     one_runs: frozenset[int] = frozenset()
+    lost: Mapping[int, Spans] = field(default_factory=dict)
 
     @property
     def complete_until(self) -> int:
@@ -194,6 +198,8 @@ def progress(raw: Iterable[Raw], app_uid: str = "", partition: int = 0) -> Itera
     for record in raw:
         if record.value is None:
             continue
+        if gap_of(record, app_uid) is not None:
+            continue
         try:
             said = msgspec.json.decode(record.value, type=_Progress)
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
@@ -208,6 +214,31 @@ class _Progress(msgspec.Struct):
     app_uid: str = ""
 
 
+class _Gap(msgspec.Struct):
+    first: int
+    end: int
+    app_uid: str = ""
+
+
+def gap_of(record: Raw, app_uid: str = "") -> tuple[int, int] | None:
+    """The lost buckets [first, end) that a record of a progress topic names; None: it names none."""
+    try:
+        said = msgspec.json.decode(record.value or b"", type=_Gap)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        return None
+    mine = said.app_uid == app_uid or not app_uid
+    return (said.first, said.end) if mine and said.first < said.end else None
+
+
+def lost_buckets(raw: Iterable[Raw], app_uid: str = "") -> Spans:
+    """All buckets that a progress topic names as lost."""
+    found = Spans()
+    for record in raw:
+        if (gap := gap_of(record, app_uid)) is not None:
+            found.add(*gap)
+    return found
+
+
 def dead_letters(raw: Iterable[Raw]) -> Iterator[DeadLetterRecord]:
     """Records of the dead-letter topic. The offset of one whose headers cannot be read is -2."""
     for record in raw:
@@ -218,9 +249,11 @@ def dead_letters(raw: Iterable[Raw]) -> Iterator[DeadLetterRecord]:
             bucket, index = int(h.get("bucket", "0")), int(h.get("index", "0"))
             if min(bucket, index) < 0:
                 raise ValueError(bucket, index)
+            first, _, end = h.get("gap", "").partition(":")
+            gap = (int(first), int(end)) if first else None
         except ValueError:
-            offset, seq, bucket, index = -2, -1, 0, 0
-        yield DeadLetterRecord(source, offset, reason, seq, node, bucket, record.value or b"", index)
+            offset, seq, bucket, index, gap = -2, -1, 0, 0, None
+        yield DeadLetterRecord(source, offset, reason, seq, node, bucket, record.value or b"", index, gap)
 
 
 def subscriber_history(path: Path, view: str) -> SubscriberHistory:

@@ -131,7 +131,7 @@ class _Parts:
     def add_record(self, header: list[Any], payload: memoryview) -> HistoryRecord | None:
         """What a record completes. Raises Unreadable, msgspec.ValidationError."""
         kind = header[0]
-        if kind == "BOUNDARY":
+        if kind in ("BOUNDARY", "GAP"):
             found = msgspec.convert(header, _Range)
             return HistoryRecord(kind, found.inc, found.first, found.end)
         if kind in ("UNDO", "REC_DONE"):

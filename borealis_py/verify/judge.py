@@ -39,7 +39,8 @@ def judge_piece(
     """All replicas of one piece of a stage. Returns what was said first of each stable bucket."""
     sources = frozenset(evidence.network.sources)
     one_runs = piece.stage in evidence.one_runs
-    rules = StreamRules(evidence.origin, sources, piece.stage > 0, partial(explainer.buckets, piece), one_runs)
+    depends, may_lose = partial(explainer.buckets, piece), piece in evidence.result
+    rules = StreamRules(evidence.origin, sources, piece.stage > 0, depends, one_runs, may_lose)
     stream = StreamJudge(rules, verdict, PieceModel(truth, explainer, piece))
     for k, history in enumerate(evidence.replicas[piece]):
         stream.judge(name_of(evidence, piece, k), history)

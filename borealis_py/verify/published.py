@@ -9,6 +9,7 @@ from borealis_py.verify.envelope import Row
 from borealis_py.verify.evidence import CommittedRow, Evidence
 from borealis_py.verify.model.network import Truth, agrees, same, stime_of
 from borealis_py.verify.model.partitions import Piece
+from borealis_py.verify.spans import Spans
 
 
 def judge_sources(evidence: Evidence, verdict: Verdict) -> None:
@@ -74,6 +75,7 @@ def _judge_partition(evidence: Evidence, truth: Truth, piece: Piece, verdict: Ve
     name = _corrected(evidence, piece)
     expected = {(b, i): row for b, rows in truth.stable(piece).items() for i, row in enumerate(rows)}
     until = evidence.complete_until if evidence.healed else last_progress(evidence, -1, piece.part)
+    lost = evidence.lost.get(piece.part, Spans())
     seen: set[tuple[int, int]] = set()
     last = (-1, -1)
     for row in evidence.corrected:
@@ -89,8 +91,10 @@ def _judge_partition(evidence: Evidence, truth: Truth, piece: Piece, verdict: Ve
                 say(AnomalyKind.NONMONOTONIC_POLL, name, f"offset {row.offset}: {show(row.id)} after {show(last)}")
             seen.add(row.id)
             last = max(last, row.id)
+            if row.id[0] in lost:
+                say(AnomalyKind.ABORTED_READ, name, f"offset {row.offset}: {show(row.id)} was published as lost")
             _content(row, expected.get(row.id), evidence, name, verdict)
-    missing = [i for i in sorted(expected) if i[0] < until and i not in seen]
+    missing = [i for i in sorted(expected) if i[0] < until and i not in seen and i[0] not in lost]
     if missing:
         say(AnomalyKind.LOST_WRITE, name, f"{len(missing)} results are missing, the first is {show(missing[0])}")
 

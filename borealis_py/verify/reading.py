@@ -13,6 +13,7 @@ from borealis_py.verify.evidence import (
     ProgressRecord,
     corrected_rows,
     dead_letters,
+    lost_buckets,
     progress,
     subscriber_history,
 )
@@ -81,6 +82,7 @@ def read_evidence(
         written=[row for i, _ in numbered[-1] for row in rows(i, committed=False)],
         progress=[[r for i, part in parts for r in published(part, i)] for parts in numbered],
         dead_letters=list(dead_letters(read("deadletter"))),
+        lost={i: lost_buckets(read(f"{part}.progress"), app_uid) for i, part in numbered[-1]},
         subscribers=[subscriber_history(path, view) for path in histories for view in ("live", "corrected")],
     )
 

@@ -31,6 +31,7 @@ class StreamRules:
         depends: the buckets whose input a result in a bucket depends on; None: not known.
         one_runs: one of its replicas runs and the others stand by: who takes over begins where a checkpoint of any of
             them was.
+        may_lose: a replica that starts may say a gap.
     """
 
     origin: int
@@ -38,6 +39,7 @@ class StreamRules:
     behind: bool
     depends: Callable[[int], range] | None = None
     one_runs: bool = False
+    may_lose: bool = False
 
 
 @dataclass(frozen=True)
@@ -76,6 +78,8 @@ class StreamJudge:
     """No topic has some bucket below that, though one may have a hole where another has it."""
     skipped: list[tuple[str, int, int]] = field(default_factory=list)
     """Topic, bucket, bucket: it began anew with the second, tentative. Others must call stable what lies between."""
+    standing: list[tuple[str, int]] = field(default_factory=list)
+    """Topic, bucket: it says that its tentative result stands on lost buckets. It must be lost, too."""
 
     def __post_init__(self) -> None:
         self.said.start = self.until = self.rules.origin
@@ -89,6 +93,8 @@ class StreamJudge:
                 self.said.start = max(self.said.start, record.bucket)
             if record.kind in ("STABLE", "BOUNDARY"):
                 stable.add_record(record)
+            elif record.kind == "GAP":
+                stable.add_gap(record)
             tentative.add_record(record)
         say = self.verdict.about(Subject.RECORD)
         for text in history.unreadable:
@@ -98,9 +104,13 @@ class StreamJudge:
 
     def judge_together(self, name: str) -> None:
         """All topics were judged: whether a hole in one lies in another. `name`: of all of them."""
+        spans, start = self.said.spans.and_those(self.said.lost), self.said.start
+        for topic, bucket in self.standing:
+            if start <= bucket < self.until and bucket not in self.said.lost:
+                what = f"tentative bucket {bucket} stands on lost ones, and nobody says that it is lost"
+                self.verdict.say(AnomalyKind.UNLABELLED_PARTIAL, topic, what, Subject.TENTATIVE)
         if not self.rules.one_runs:
             return
-        spans, start = self.said.spans, self.said.start
         for first, end in spans.holes(start, self.until):
             what = f"no replica says buckets {first} to {end - 1}"
             self.verdict.say(AnomalyKind.INCONSISTENT_OFFSETS, name, what, Subject.STABLE)
@@ -142,6 +152,20 @@ class _Stable:
         if self._judge.model is not None:
             self._against(self._judge.model, record, changed)
 
+    def add_gap(self, record: HistoryRecord) -> None:
+        """Buckets that it will never call stable. Another topic may have one of them all the same."""
+        if self._trimmed:
+            self._trimmed, self.next = False, record.bucket
+        self._judge.verdict.looked_at["lost buckets"] += max(0, record.end - record.bucket)
+        if record.end <= record.bucket or not self._judge.rules.may_lose:
+            self._say(AnomalyKind.LOST_WRITE, self._name, f"says buckets {record.bucket} to {record.end - 1} are lost")
+            return
+        self._judge.said.lost.add(record.bucket, record.end)
+        if record.bucket > self.next and not self._judge.rules.one_runs:
+            what = f"never says buckets {self.next} to {record.bucket - 1}"
+            self._say(AnomalyKind.INCONSISTENT_OFFSETS, self._name, what)
+        self.next = max(self.next, record.end)
+
     def _against(self, model: PieceModel, record: HistoryRecord, changed: set[int]) -> None:
         at = bisect_left(self._expected, record.bucket)
         buckets = {record.bucket} if record.rows else set()
@@ -174,14 +198,23 @@ class _Tentative:
         self._stable: dict[int, int] = {}
         self._live: dict[int, int] = {}
         self._missing: dict[int, dict[int, frozenset[str]]] = {}
+        self._bare: dict[int, bool | None] = {}
+        """By incarnation: it has said a gap and nothing stable yet; None: nothing but tentative results."""
 
     def add_record(self, record: HistoryRecord) -> None:
         """Each statement; tentative ones with what was missing in the buckets of the whole episode so far."""
         inc = record.inc
         if self._trimmed:
             self._trimmed, self._amid = False, inc
-        if record.kind in ("STABLE", "BOUNDARY"):
+        if record.kind in ("STABLE", "BOUNDARY", "GAP"):
             self._stable[inc] = max(self._stable.get(inc, -1), record.end)
+            self._bare[inc] = record.kind == "GAP" and inc not in self._bare
+        elif record.kind == "TENTATIVE" and self._rules.may_lose and self._begins_bare(inc, record):
+            self._judge.verdict.looked_at["tentative statements"] += 1
+            if self._bare[inc]:
+                self._judge.standing.append((self._name, record.bucket))
+            self._live[inc], self._amid = record.end, inc  # of an episode that begins meanwhile less is known
+            self._missing.setdefault(inc, {})
         elif record.kind == "TENTATIVE":
             verdict = self._judge.verdict
             verdict.looked_at["tentative statements"] += 1
@@ -190,7 +223,7 @@ class _Tentative:
             stable, live = self._stable.get(inc, -1), self._live.get(inc, -1)
             anew = self._begins_anew(record, stable, live)
             if anew:
-                complete = stable if stable > -1 else min(self._missing[inc])
+                complete = stable if stable > -1 else min(self._missing[inc], default=record.bucket)
                 self._judge.skipped.append((self._name, complete, record.bucket))
             if anew or inc not in self._missing or stable >= live:
                 self._missing[inc] = {}
@@ -203,6 +236,17 @@ class _Tentative:
             self._missing[inc][record.bucket] = frozenset(record.missing)
             self._live[inc] = record.end
             self._record(record, self._missing[inc])
+
+    def _begins_bare(self, inc: int, record: HistoryRecord) -> bool:
+        if inc not in self._bare and self._rules.one_runs and self._live.get(inc, -1) < 0:
+            self._bare[inc] = None  # what it began with shows later, if it says that this is lost
+        return inc in self._bare and self._bare[inc] is not False and self._stands_on_lost(record)
+
+    def _stands_on_lost(self, record: HistoryRecord) -> bool:
+        """Whether it says that nobody knows what it lacks, since an incarnation has begun with nothing (R18)."""
+        says = frozenset(record.missing_sources) == self._rules.sources and record.completeness == 0.0
+        own = frozenset(record.missing) == self._rules.sources
+        return says and (self._bare[record.inc] or not own)
 
     def _begins_anew(self, record: HistoryRecord, stable: int, live: int) -> bool:
         """Whether its replica has stood by since it spoke last, and begins with a state that is complete up to this

@@ -24,6 +24,13 @@ class Spans:
             first, end = min(first, self.all[begin][0]), max(end, self.all[beyond - 1][1])
         self.all[begin:beyond] = [(first, end)]
 
+    def and_those(self, other: Spans) -> Spans:
+        """A set of both."""
+        both = Spans(list(self.all))
+        for first, end in other.all:
+            both.add(first, end)
+        return both
+
     def __contains__(self, bucket: int) -> bool:
         at = bisect_right(self.all, bucket, key=lambda span: span[0]) - 1
         return at >= 0 and bucket < self.all[at][1]

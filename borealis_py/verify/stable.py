@@ -82,13 +82,14 @@ class StableBuckets:
         whole: rows are kept as they are, not only their hashes.
         start: what was said of buckets below may be deleted.
         contents: of each bucket that holds something.
-        spans: all buckets that were spoken of.
+        spans: all buckets that were called stable. lost: those that were said to be lost.
     """
 
     whole: bool = True
     start: int = 0
     contents: dict[int, BucketContent] = field(default_factory=dict)
     spans: Spans = field(default_factory=Spans)
+    lost: Spans = field(default_factory=Spans)
 
     def take(self, first: int, end: int, rows: Rows, rejections: Sequence[Rejection]) -> Iterator[tuple[int, str, str]]:
         """Buckets [first, end) are stable. Gives those that were something else before: bucket, what it was, what now.

@@ -111,6 +111,8 @@ class _Live:
         for saw in self._seen:
             if saw.kind in ("STABLE", "BOUNDARY"):
                 self._stable_run(saw)
+            elif saw.kind == "GAP":
+                self._gap(saw)
             elif saw.kind == "TENTATIVE":
                 self._tentative(saw)
             elif saw.kind == "REC_DONE" and (left := sorted(b for b in self._open if b < saw.bucket)):
@@ -138,6 +140,15 @@ class _Live:
                 self._say(AnomalyKind.NONMONOTONIC_POLL, f"bucket {bucket} after {self._next - 1}")
             self._stable.add(bucket)
             self._content(bucket, list(saw.rows))
+        self._next = max(self._next or saw.end, saw.end)
+        self._live = max(self._live, saw.end)
+        self._open = {b for b in self._open if not saw.bucket <= b < saw.end}
+
+    def _gap(self, saw: Saw) -> None:
+        """It was told that these are lost; of what a replica says of them all the same it is not told."""
+        if unsaid := self._stable_rows.lost.holes(saw.bucket, saw.end):
+            self._say(AnomalyKind.ABORTED_READ, f"bucket {unsaid[0][0]} is lost, and no replica said so")
+        self._stable.update(range(saw.bucket, min(saw.end, saw.bucket + END_BUCKETS)))
         self._next = max(self._next or saw.end, saw.end)
         self._live = max(self._live, saw.end)
         self._open = {b for b in self._open if not saw.bucket <= b < saw.end}
@@ -182,7 +193,7 @@ def judge_bound(evidence: Evidence, verdict: Verdict) -> None:
     first: dict[tuple[int, int], int] = {}
     for history in evidence.subscribers:
         for saw in history.seen if history.view == "live" else ():
-            if saw.kind in ("TENTATIVE", "STABLE", "BOUNDARY") and saw.end - saw.bucket < END_BUCKETS:
+            if saw.kind in ("TENTATIVE", "STABLE", "BOUNDARY", "GAP") and saw.end - saw.bucket < END_BUCKETS:
                 for bucket in range(saw.bucket, saw.end):
                     key = bucket, saw.partition
                     first[key] = min(first.get(key, saw.at_us), saw.at_us)

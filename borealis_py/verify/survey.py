@@ -21,11 +21,12 @@ from borealis_py.verify.anomalies import AnomalyKind, Subject, Verdict
 from borealis_py.verify.committed import CommittedBuckets
 from borealis_py.verify.description import CheckedApp, CheckedNode, place
 from borealis_py.verify.envelope import Raw, life_of
-from borealis_py.verify.evidence import CommittedRow, DeadLetterRecord, corrected_rows, dead_letters, progress
+from borealis_py.verify.evidence import CommittedRow, DeadLetterRecord, corrected_rows, dead_letters, gap_of, progress
 from borealis_py.verify.history import Rejection, ReplicaHistory, statements
 from borealis_py.verify.kafka_reader import Told
 from borealis_py.verify.replicas import StreamJudge, StreamRules
 from borealis_py.verify.source_log import SourceHistory, SourceRules, fold
+from borealis_py.verify.spans import Spans
 from borealis_py.verify.stable import PublishedDigest, StableBuckets
 from borealis_py.verify.values import in_json
 
@@ -93,6 +94,12 @@ class _Survey:
     letters: dict[str, CommittedBuckets] = field(default_factory=dict)
     of_logs: Counter[tuple[str, int, int]] = field(default_factory=Counter)
     """Dead letters of sources: (source, offset, number of what its publisher refused)."""
+    gaps: dict[str, list[tuple[int, int]]] = field(default_factory=dict)
+    """By node: the gaps in its progress, as it was read last."""
+    lost: dict[str, Spans] = field(default_factory=dict)
+    """By node: buckets that were published as lost."""
+    told_lost: dict[str, list[tuple[int, int]]] = field(default_factory=dict)
+    """By node: the same, by its dead letters."""
     closed: dict[str, int] = field(default_factory=dict)
     """By stream: the first bucket that it has not closed."""
 
@@ -105,6 +112,8 @@ class _Survey:
             if node.query:
                 self._corrected(node)
         self.progress = {node.name: self._progress(node, self.verdict) for node in self.nodes}
+        for node in self.nodes:
+            self._gaps(node)
         for name, stream in self.rows.items():
             self._beyond(name, stream)
         for node in reversed(self.nodes):
@@ -120,7 +129,9 @@ class _Survey:
         """The last record's bucket; the origin where there is none."""
         name, last = f"{node.name}.progress", self.app.origin
         say = verdict.about(Subject.PROGRESS)
-        for record in progress(self._stream(name), self.app.app_uid):
+        raw = list(self._stream(name))
+        self.gaps[node.name] = [gap for record in raw if (gap := gap_of(record, self.app.app_uid)) is not None]
+        for record in progress(raw, self.app.app_uid):
             verdict.looked_at["progress records"] += 1
             if record.bucket < self.app.origin:
                 what = f"offset {record.offset}: no progress of this app"
@@ -141,6 +152,8 @@ class _Survey:
             if letter.node not in known or letter.offset < -1:
                 what = f"offset {record.offset}: no dead letter of this app"
                 self.verdict.say(AnomalyKind.INCONSISTENT_OFFSETS, topic, what, Subject.RECORD)
+            elif letter.gap is not None:
+                self.told_lost.setdefault(letter.node, []).append(letter.gap)
             elif letter.node in self.letters:
                 self.verdict.looked_at["dead letters"] += 1
                 rejection = Rejection(letter.source, letter.offset, letter.reason, letter.raw, letter.seq)
@@ -169,6 +182,19 @@ class _Survey:
         self.verdict.looked_at["corrected rows"] += seen
         self.verdict.looked_at["aborted rows"] += written - seen
 
+    def _gaps(self, node: CheckedNode) -> None:
+        """What was published as lost: each bucket once, and with a dead letter."""
+        name, spans = f"{node.name}.progress", Spans()
+        say = self.verdict.about(Subject.PROGRESS)
+        for gap in self.gaps[node.name]:
+            if spans.holes(*gap) != [gap]:
+                say(AnomalyKind.DUPLICATE, name, f"some of the buckets {gap[0]} to {gap[1] - 1} were lost before")
+            spans.add(*gap)
+            self.verdict.looked_at["buckets published as lost"] += gap[1] - gap[0]
+            if gap[1] <= self.published[node.name] and gap not in self.told_lost.get(node.name, ()):
+                say(AnomalyKind.LOST_WRITE, name, f"no dead letter says that buckets {gap[0]} to {gap[1] - 1} are lost")
+        self.lost[node.name] = spans
+
     def _beyond(self, node: str, stream: CommittedBuckets) -> None:
         """Rows lie below the progress that was committed with them."""
         ahead = [bucket for bucket in stream.found if bucket >= self.progress[node]]
@@ -195,15 +221,22 @@ class _Survey:
             what = f"{self.progress[node.name]}, but no replica says what is stable beyond {said.until}"
             where = f"{node.name}.progress"
             self.verdict.say(AnomalyKind.INCONSISTENT_OFFSETS, where, what, Subject.PROGRESS)
-        self.letters[node.name].against(said.stable, True, self.published[node.name])
+        lost = self.lost[node.name]
+        for first, end in lost.all:
+            if unsaid := [hole for hole in said.stable.lost.holes(first, end) if hole[0] >= said.stable.start]:
+                what = f"buckets {unsaid[0][0]} to {unsaid[0][1] - 1} were published as lost, and no replica said so"
+                self.verdict.say(AnomalyKind.ABORTED_READ, f"{node.name}.progress", what, Subject.PROGRESS)
+        self.letters[node.name].against(said.stable, True, self.published[node.name], lost)
         if node.query:
-            self.rows[node.name].against(said.stable, False, self.published[node.name])
+            self.rows[node.name].against(said.stable, False, self.published[node.name], lost)
 
     def _said(self, node: CheckedNode, verdict: Verdict) -> _Said:
         """Each partition of its topics is a stream of its own; dead letters are in the first."""
         depends = partial(_looks_back, node.lookback)
         behind = any(i not in self.app.sources for i in node.inputs)
-        rules = StreamRules(self.app.origin, self.app.sources_of(node.name), behind, depends, node.one_runs)
+        may_lose = not any(node.name in other.inputs for other in self.app.nodes)
+        sources = self.app.sources_of(node.name)
+        rules = StreamRules(self.app.origin, sources, behind, depends, node.one_runs, may_lose)
         streams = [StreamJudge(rules, verdict, said=StableBuckets(whole=False)) for _ in range(node.readers)]
         for reader, stream in enumerate(streams):
             where = f"{node.name}.r{{}}" + f"[{reader}]" * (node.readers > 1)
@@ -253,7 +286,7 @@ class _Survey:
             teller = self.app.teller(source)
             if log.trimmed or teller not in names or self.letters[teller].trimmed:
                 continue
-            expected, due = _expected(source, log, self.published[teller])
+            expected, due = _expected(source, log, self.published[teller], self.lost[teller])
             found = Counter({letter: n for letter, n in self.of_logs.items() if letter[0] == source})
             for (_, offset, seq), n in sorted((found - expected).items()):
                 say(AnomalyKind.DUPLICATE, source, f"{_letter(offset, seq)}: {n} dead letters too many")
@@ -301,12 +334,13 @@ def _looks_back(lookback: int, bucket: int) -> range:
 Letters = Counter[tuple[str, int, int]]
 
 
-def _expected(source: str, log: SourceHistory, published: int) -> tuple[Letters, Letters]:
+def _expected(source: str, log: SourceHistory, published: int, lost: Spans) -> tuple[Letters, Letters]:
     """Dead letters that the log gives rise to, and those of them that must be published by now."""
     refused = Counter(log.refused.values())
     letters: Letters = Counter((source, offset, seq) for seq, offset in log.refused.items())
     letters += Counter({(source, offset, -1): n - refused[offset] for offset, n in log.dead.items()})
-    due = Counter({letter: n for letter, n in letters.items() if log.dead_buckets[letter[1]] < published})
+    of = log.dead_buckets
+    due = Counter({x: n for x, n in letters.items() if of[x[1]] < published and of[x[1]] not in lost})
     return letters, due
 
 

@@ -32,7 +32,7 @@ from tests.support.app_log import NAME, AppLog
 
 SCHEMA = {"x": "int64", "k": "string"}
 PASSIVE = RecoveryPlan(RecoveryWay.PASSIVE_STANDBY)
-BACKUP = RecoveryPlan(RecoveryWay.UPSTREAM_BACKUP)
+BACKUP, AMNESIA = RecoveryPlan(RecoveryWay.UPSTREAM_BACKUP), RecoveryPlan(RecoveryWay.AMNESIA)
 
 
 def looked_up(app: App, rows: Stream) -> Stream:
@@ -170,7 +170,7 @@ def test_settings_of_other_lives_and_garbage_count_as_not_written() -> None:
     log = UpLog()
     put_settings(log, NAME, {"recovery/q": RecoverySetting.of("other", PASSIVE)})
     log.put_value(
-        topics.settings(NAME), "recovery/cut.0", f'{{"app_uid":"{log.state().app_uid}","way":"amnesia"}}'.encode()
+        topics.settings(NAME), "recovery/cut.0", f'{{"app_uid":"{log.state().app_uid}","way":"oblivion"}}'.encode()
     )
     log.put_value(topics.settings(NAME), "recovery/cut.1", b"{")
     assert log.ways() == {"cut.0": "active", "cut.1": "active", "q": "active"}
@@ -185,7 +185,12 @@ def test_settings_of_other_lives_and_garbage_count_as_not_written() -> None:
             r"query 'q': upstream-backup of a node that is deterministic gives rollback, not precise: its win",
         ),
         ("cut", RecoveryPlan(RecoveryWay.PASSIVE_STANDBY, 5), "node 'cut': sync='5us' is not within 100ms and 1h"),
-        ("cut.1", RecoveryPlan(RecoveryWay.AMNESIA), "node 'cut': amnesia is not available yet"),
+        (
+            "cut.1",
+            AMNESIA,
+            "node 'cut': amnesia loses what comes while no replica runs, and query 'q' would read the gap",
+        ),
+        ("q", AMNESIA, "query 'q': amnesia of a node that is deterministic gives gap, not precise"),
     ],
 )
 def test_what_makes_no_sense_is_refused_and_changes_nothing(name: str, plan: RecoveryPlan, message: str) -> None:

@@ -71,7 +71,8 @@ def test_it_changes_a_node_and_one_of_its_partitions(log: AppLog, capsys: pytest
     ("arguments", "said", "code"),
     [
         (["q", "activ"], "q: recovery='activ'; did you mean 'active'", 1),
-        (["q", "amnesia"], "q: amnesia is not available yet", 1),
+        (["q", "amnesia"], "gives gap, not rollback", 1),
+        (["cut", "amnesia"], "query 'one' would read the gap", 1),
         (["q", "upstream-backup"], 'so guarantee="rollback" does not help', 1),
         (["one", "active-standby"], "query 'one': with active-standby one replica runs", 1),
         (["cut", "passive-standby", "--sync", "1ms"], "node 'cut': sync='1ms' is not within 100ms", 1),

@@ -45,5 +45,6 @@ def drill_app(
     aggregates = sums.agg(n="count(*)", total="sum(v)", latest="last(v)")
     by = QUERY_BY if partitions else None
     shape = {"replicas": replicas, "partitions": partitions, "by": by}
-    app.query(QUERY, aggregates, delay_threshold=threshold, recovery=recovery[-1], **shape)
+    least = "gap" if recovery[-1] == "amnesia" else None
+    app.query(QUERY, aggregates, delay_threshold=threshold, recovery=recovery[-1], guarantee=least, **shape)
     return app

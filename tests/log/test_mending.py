@@ -8,7 +8,7 @@ import pytest
 
 from borealis_py.log import topics
 from borealis_py.log.base import Feed, NewRecord, TopicSpec
-from borealis_py.log.corrected import Progress, letter_id, row_id, transaction
+from borealis_py.log.corrected import Progress, letter_id, read_gap, row_id, transaction
 from borealis_py.log.description import Life
 from borealis_py.log.mending import Mender
 from borealis_py.log.progress import Published
@@ -55,7 +55,7 @@ class World:
         return steps
 
     def next(self, known: int | None = None, corrected: bool = True):  # type: ignore[no-untyped-def]
-        told = Published(APP, NODE, corrected, Life("a1"), ORIGIN)
+        told = Published(APP, NODE, corrected, Life("a1"), ORIGIN, gap=True)
         mender = Mender(told, told.upto, known, lambda bucket: Progress("a1", bucket, 0, 2))
         return mender.next(self.client.lookup(), MemoryLookup(self.client, committed=False))
 
@@ -127,6 +127,19 @@ def test_what_is_written_again_keeps_its_time_and_is_told(world: World) -> None:
     world.write(records(16, 17), commit=False)
     letters = [r for r in world.next().records if r.feed == LETTERS]
     assert [r.timestamp_ms for r in letters] == [None] * 4
+
+
+@pytest.mark.parametrize("lost", [(PROGRESS,), (LETTERS,)], ids=["its progress", "its dead letter"])
+def test_a_gap_is_named_again_where_it_was_hidden(world: World, lost: tuple[Feed, ...]) -> None:
+    gap = list(transaction(APP, NODE, {}, Progress("a1", 15, 0, 1), Buckets(1_000), ListKernel(), True, 12))
+    world.write(gap, loses=lost)
+    world.write(records(15, 16), commit=False)
+    assert world.mended() == [True]
+    told = [found for r in world.log.committed(PROGRESS) if (found := read_gap(r, Life("a1"))) is not None]
+    assert [(one.first, one.end) for one in told] == [(12, 15)]
+    named = [r for r in world.log.committed(LETTERS) if dict(r.headers).get("gap") == b"12:15"]
+    assert len(named) == 1
+    assert (world.upto(), world.mended()) == (15, [])
 
 
 def test_an_abort_without_an_end_is_mended_too(world: World) -> None:

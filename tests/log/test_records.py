@@ -11,6 +11,7 @@ from borealis_py.log.records import (
     BatchHeader,
     ClaimHeader,
     EnvelopeError,
+    GapHeader,
     RangeHeader,
     RecDoneHeader,
     RecordPart,
@@ -69,6 +70,7 @@ GOLDEN: list[tuple[SourceHeader | StreamHeader, bytes, str]] = [
         "425a02000000309ca954454e544154495645a26131020bcd9c400001a2733192a3657772a36c676191a36c6761cb3fe00000000000000b726f7773",
     ),
     (RangeHeader("a1", 2, 12, 15, 0), b"", "425a020000001196a8424f554e44415259a26131020c0f00"),
+    (GapHeader("a1", 2, 12, 15), b"", "425a020000000b95a3474150a26131020c0f"),
     (UndoHeader("a1", 2, 11), b"", "425a020000000b94a4554e444fa26131020b"),
     (RecDoneHeader("a1", 2, 15), b"", "425a020000000f94a85245435f444f4e45a26131020f"),
 ]

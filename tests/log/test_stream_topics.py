@@ -4,38 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from borealis_py.log.base import Feed
-from borealis_py.log.description import Life
-from borealis_py.log.stream import Encoded, StreamDecoder, readable
+from borealis_py.log.stream import Encoded, readable
 from borealis_py.log.stream_topics import BucketCoverage, StreamTopics
 from borealis_py.protocol.stream_view import StreamView
 from sunion.errors import RetentionLost
-from sunion.model import Output, RecDone, StableBucket, StableRange, StreamRecord, TentativeBucket, Undo
+from sunion.model import Output, RecDone, StableBucket, StableRange, StreamRecord, Undo
 from sunion.stream_fold import StreamFold
-from tests.log.encoders import BUCKETS, CODEC, FEED, encoder
+from tests.log.encoders import BUCKETS, CODEC, FEED
+from tests.log.said_topics import FEEDS, decoder, ranges, tentative, topics_of, world
 from tests.support.holed_streams import Lives, Said, busy, lives, records
 from tests.support.instant_log import InstantLog
-
-FEEDS = [Feed(f"app.q.r{k}") for k in range(3)]
-
-
-def tentative(bucket: int) -> TentativeBucket:
-    return TentativeBucket(
-        inc=1,
-        bucket=bucket,
-        output=Output(["t"]),
-        missing_sources=("s",),
-        missing=("s",),
-        waited_us=0,
-        completeness=0.5,
-        diverged_from=4,
-    )
-
 
 SAID: list[StreamRecord] = [
     StableRange(1, 0, 3, 0),
@@ -47,29 +30,6 @@ SAID: list[StreamRecord] = [
     StableRange(1, 5, 9, 0),
     RecDone(1, 9),
 ]
-
-
-def decoder() -> StreamDecoder:
-    return StreamDecoder(Life("a1"))
-
-
-def topics_of(log: InstantLog, feeds: Sequence[Feed]) -> StreamTopics:
-    return StreamTopics(log.lookup(), feeds, BUCKETS, decoder)
-
-
-def world(*said: Sequence[StreamRecord]) -> tuple[InstantLog, StreamTopics]:
-    """Topics in which this was said."""
-    log, feeds = InstantLog(), FEEDS[: len(said)]
-    log.create([feed.topic for feed in feeds])
-    for feed, many in zip(feeds, said, strict=True):
-        for one in many:
-            log.put(*(msgspec.structs.replace(new, feed=feed) for new in encoder().encode(one)))
-    return log, topics_of(log, feeds)
-
-
-def ranges(*spans: tuple[int, int]) -> list[StreamRecord]:
-    """Every bucket of these spans, each with a row."""
-    return [StableBucket(1, bucket, Output([f"{bucket}"])) for span in spans for bucket in range(*span)]
 
 
 # Of one topic ---------------------------------------------------------------------------------------------------------

@@ -35,7 +35,7 @@ GARBAGE = [
     b"{",
     b'{"app_uid":"a1"}',
     b'{"app_uid":"a1","way":"hot","sync_us":5}',
-    b'{"app_uid":"a1","way":"amnesia","sync_us":500000}',
+    b'{"app_uid":"a1","way":"oblivion","sync_us":500000}',
     b'{"app_uid":"a1","way":"passive-standby","sync_us":0}',
     b'{"app_uid":"a1","way":"passive-standby","sync_us":"soon"}',
     b'{"app_uid":"a1","way":"passive-standby","sync_us":1000000000000000000000}',

@@ -19,5 +19,5 @@ def test_only_a_state_that_a_start_can_rebuild_is_left_out_of_checkpoints(
     """Whatever a setting written by hand says: who runs such a node keeps its state."""
     spec: Any = SimpleNamespace(recovery=RecoveryPlan(way))
     kernel: Any = SimpleNamespace(lookback_buckets=7, unbounded=unbounded)
-    rebuilt = way is RecoveryWay.UPSTREAM_BACKUP and not unbounded
+    rebuilt = way in (RecoveryWay.UPSTREAM_BACKUP, RecoveryWay.AMNESIA) and not unbounded
     assert rebuild_buckets(spec, kernel) == (7 if rebuilt else None)

@@ -26,13 +26,18 @@ def an_app(cut: dict[str, Any] | None = None, other: dict[str, Any] | None = Non
     return it.describe()
 
 
-def test_every_way_can_be_said_except_amnesia() -> None:
-    assert set(WAYS) == {way.value for way in RecoveryWay} - {"amnesia"}
+def test_every_way_can_be_said() -> None:
+    assert set(WAYS) == {way.value for way in RecoveryWay}
     for word in WAYS:
         spec = an_app(recovery=word)
-        assert {node.recovery for node in spec.all_nodes.values()} == {RecoveryPlan(RecoveryWay(word))}
-    with pytest.raises(QueryError, match="query 'q': amnesia is not available yet; choose active, active-standby"):
-        an_app(recovery="amnesia")
+        assert {spec.node(name).recovery for name in ("q", "r")} == {RecoveryPlan(RecoveryWay(word))}
+        assert spec.node("cut").recovery == (ACTIVE if word == "amnesia" else RecoveryPlan(RecoveryWay(word)))
+
+
+def test_who_begins_with_nothing_needs_no_other_replica() -> None:
+    spec = an_app(recovery="amnesia", guarantee="gap", replicas=1)
+    assert spec.node("q").recovery == RecoveryPlan(RecoveryWay.AMNESIA)
+    assert (spec.readers_of("cut"), spec.readers_of("q")) == (("q", "r"), ())
 
 
 def test_an_app_that_says_nothing_is_active_and_precise() -> None:
@@ -69,7 +74,10 @@ def test_an_interval_is_that_of_a_passive_standby() -> None:
     ("said", "message"),
     [
         ({"recovery": "pasive-standby"}, r"query 'q': recovery='pasive-standby'; did you mean 'passive-standby'"),
-        ({"recovery": "hot"}, r"recovery='hot'; choose active, active-standby, passive-standby or upstream-backup"),
+        (
+            {"recovery": "hot"},
+            r"recovery='hot'; choose active, active-standby, passive-standby, upstream-backup or amnesia",
+        ),
         ({"recovery": 3}, r"recovery=3; choose"),
         ({"recovery": ["active"]}, r"recovery=\['active'\]; did you mean 'active'"),
         ({"guarantee": "precice"}, r"query 'q': guarantee='precice'; did you mean 'precise'"),
@@ -163,7 +171,6 @@ def test_an_audit_s_app_has_no_replicas_to_recover() -> None:
 @pytest.mark.parametrize(
     ("way", "sync_us", "replicas", "message"),
     [
-        ("amnesia", SYNC_US, 2, "amnesia is not available yet"),
         ("passive-standby", 5, 2, "is not within 100ms and 1h"),
         ("active-standby", SYNC_US, 1, "it has only one"),
         ("hot", SYNC_US, 2, "not an app's description"),

@@ -40,12 +40,22 @@ def test_what_is_promised_and_bounded_is_taken_and_nothing_else(
     order = list(Guarantee)
     enough = order.index(guarantee(way, of)) <= order.index(least)
     unbounded = COUNT if of is OperatorClass.DETERMINISTIC else []
-    if enough and not (way is BACKUP and unbounded):
+    if enough and not (way in (BACKUP, RecoveryWay.AMNESIA) and unbounded):
         check_way(way, least, of, unbounded, "query 'q'")
         return
     with pytest.raises(QueryError, match=r"^query 'q': ") as refused:
         check_way(way, least, of, unbounded, "query 'q'")
     assert ("window(rows=9)" in str(refused.value)) == bool(unbounded)
+
+
+def test_a_gap_is_for_clients_alone() -> None:
+    for least in Guarantee:
+        with pytest.raises(
+            QueryError, match=r"query 'q': amnesia loses .* and a, b would read the gap. Choose passive"
+        ):
+            check_way(RecoveryWay.AMNESIA, least, OperatorClass.REPEATABLE, (), "query 'q'", ["a", "b"])
+    with pytest.raises(QueryError, match=r'gives gap, not precise.* or say guarantee="gap", if results may be lost'):
+        check_way(RecoveryWay.AMNESIA, Guarantee.PRECISE, OperatorClass.CONVERGENT, (), "query 'q'")
 
 
 def test_the_cell_and_the_operator_are_named() -> None:

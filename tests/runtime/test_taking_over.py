@@ -93,6 +93,35 @@ def _recovering(app: StandbyApp, query: str) -> tuple[set[str], list[str]]:
     return {status.recovery for status in newest}, sorted(status.state for status in newest)
 
 
+def test_what_came_while_nobody_ran_is_lost_and_named(
+    bootstrap: str,
+    tmp_path: Path,
+    borealis: Borealis,  # noqa: F811
+) -> None:
+    app = StandbyApp(bootstrap, an_app("takeover-amnesia", ["amnesia"]), tmp_path)
+    (query,) = app.queries
+    how = ("--app", app.state.name, "--bootstrap", bootstrap)
+    with standing_by(app):
+        assert app.gaps(query) == [], "it began at the origin, with all there is"
+        for _ in range(2):
+            runs, before = app.runner(), app.gaps(query)
+            app.kill(runs)
+            app.goes_on()
+            assert len(app.gaps(query)) > len(before)
+            app.start(runs, take_over=True)
+        lost = sum(end - first for first, end in app.gaps(query))
+        assert 0 < lost < 200, "a second of windows, and what came until somebody ran, twice"
+        said = borealis("status", *how)
+        assert "lost, and named so: buckets" in said.out + said.err
+        said = borealis("audit", query, "--no-spark", *how)
+        assert said.code == 0, said.out + said.err
+        assert "lost, and named so: buckets" in said.out + said.err
+        said = borealis("verify", query, *how)
+        assert said.code == 0, said.out + said.err
+        named = {(status.lost_from, status.lost_buckets) for k in REPLICAS for status in app.statuses(query, k)}
+        assert len(named) >= 3, "nothing, and a gap for each time that one took over"
+
+
 def test_checkpoints_in_kafka_are_found_from_another_directory(bootstrap: str, tmp_path: Path) -> None:
     """As on two machines that share nothing but the broker."""
     data = {k: tmp_path / f"machine-{k}" for k in REPLICAS}

@@ -16,7 +16,7 @@ from borealis_py.log.acks import ack_record
 from borealis_py.node.recovering.setting import STANDBY_BEAT_US
 from borealis_py.protocol.settings import Timing, budget
 from borealis_py.protocol.trimming import Need, ReplicaName
-from borealis_py.query.recovery import RecoveryWay
+from borealis_py.query.recovery import Guarantee, RecoveryWay
 from borealis_py.recovery.predict import NodeLoad, Prediction, predict
 from borealis_py.recovery.ways import refusal
 from sunion.units import Bucket, Offset
@@ -43,7 +43,7 @@ class Forecast:
 
     Attributes:
         way: it. in_force: it is the way of the node now.
-        refused: why it cannot be had, with the guarantee "precise"; empty: it can.
+        refused: why it cannot be had with the guarantee "precise", or with "gap" if that is asked for; empty: it can.
         predicted: what it would cost. None: not known, as `unknown` says in words.
         wait_s: how long the node's readers wait for it before they go on without it.
         others: whether all of them have other inputs to go on with.
@@ -86,11 +86,12 @@ def forecasts(
         load = None if isinstance(trial, str) else _load(of, name, trial, timing, written.get(name))
         readers = [other.report.name for other in of.nodes if name in other.report.inputs]
         wait_s, others = _wait_s(of, name, timing), _others(of, name)
+        takes_gaps = of.spec.node(name).guarantee is Guarantee.GAP and not readers
         found[name] = [
             Forecast(
                 way,
                 way is of.spec.node(name).recovery.way and node.replicas > 1,
-                refusal(way, operators, readers),
+                "" if takes_gaps and way is RecoveryWay.AMNESIA else refusal(way, operators, readers),
                 None if load is None else predict(way, load, operators),
                 wait_s,
                 others,

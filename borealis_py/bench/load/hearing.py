@@ -73,7 +73,8 @@ class _Corrected(_Reader):
 
     def _read(self) -> None:
         for row in corrected(self._log, self._state, self._query, True, self._halt):
-            self.got.append((self._clock.wall_us(), row))
+            if isinstance(row, Row):
+                self.got.append((self._clock.wall_us(), row))
 
 
 class Hearing:

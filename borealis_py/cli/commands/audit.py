@@ -158,6 +158,9 @@ def _tell(result: AuditResult, engine: str, spec: AppSpec) -> None:
     from borealis_py.app.origin import show
 
     name, seconds = result.query, f"{result.seconds:.1f} s on {engine}"
+    for gap, end in result.lost:
+        at, until = (show(bucket * spec.bucket_us) for bucket in (gap, end))
+        say(f"{name}: lost, and named so: buckets {gap} to {end - 1} ({at} to {until})", "yellow")
     since = f" from {show(result.origin * spec.bucket_us)} on, where the last audit ended" if result.resumed else ""
     if result.error is not None:
         say(f"{name}: not audited: {result.error}", "bold red")

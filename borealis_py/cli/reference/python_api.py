@@ -20,7 +20,14 @@ from the code.
 CLASSES = (app.App, stream.Stream, stream.Windowed, stream.Framed, tables.Table)
 FUNCTIONS = (api.publisher, api.subscribe)
 FOR_TESTS = (testing.run, testing.to_stime)
-RESULTS = (publisher.Publisher, stimes.PublishCounts, subscriber.Row, subscriber.LiveChange, errors.QueryError)
+RESULTS = (
+    publisher.Publisher,
+    stimes.PublishCounts,
+    subscriber.Row,
+    subscriber.CorrectedGap,
+    subscriber.LiveChange,
+    errors.QueryError,
+)
 IN_TESTS = (testing.World, testing.Results, testing.ShownChange, testing.RefusedRow, testing.WorldError)
 MADE_BY_OTHERS = {"Stream", "Windowed", "Framed", "Table", "Publisher"}
 """Nobody calls their constructors."""

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
 
 import structlog
 
 from borealis_py.log.base import Appender, Lookup, NewRecord
+from borealis_py.log.description import Life
 from borealis_py.log.kernel import Kernel
 from borealis_py.log.messages import Incarnation, encode
+from borealis_py.log.stream import StreamDecoder
+from borealis_py.log.stream_topics import StreamTopics
 from borealis_py.node.checkpoints import CheckpointStore
 from borealis_py.node.input_reader import InputReader
 from borealis_py.node.peers import Peers
 from borealis_py.node.recovering.checkpoint_files import LoadedCheckpoint
+from borealis_py.node.recovering.kept_log import read_from_what_is_kept
 from borealis_py.node.spec import ReplicaSpec
 from borealis_py.node.trimmer import needed_by_others
 from borealis_py.protocol.incarnation import Identity, StartPoint
@@ -24,6 +29,9 @@ from sunion.union import Mark
 from sunion.units import Bucket
 
 log = structlog.get_logger("borealis.replica")
+
+SAID_TAIL = 256
+"""Offsets at a topic's end in which to look for how far its replica got: an older incarnation may have got further."""
 
 Check = Callable[[tuple[Mark, ...] | None, int, Buckets], None]
 """Given a checkpoint's marks and bucket, raises RetentionLost if the log no longer holds what follows."""
@@ -38,9 +46,9 @@ def role_of(spec: ReplicaSpec, stood_by: object | None) -> Role:
 
 def rebuild_buckets(spec: ReplicaSpec, kernel: Kernel) -> int | None:
     """From how many buckets before its frontier a start rebuilds the state; None: checkpoints hold it. They also do if
-    no start could: commands refuse upstream backup of such a node, and a setting may have been written by hand."""
-    backup = spec.recovery.way is RecoveryWay.UPSTREAM_BACKUP
-    return kernel.lookback_buckets if backup and not kernel.unbounded else None
+    no start could: commands refuse such ways of such a node, and a setting may have been written by hand."""
+    stateless = spec.recovery.way in (RecoveryWay.UPSTREAM_BACKUP, RecoveryWay.AMNESIA)
+    return kernel.lookback_buckets if stateless and not kernel.unbounded else None
 
 
 def new_identity(spec: ReplicaSpec, reader: InputReader, appender: Appender, uid: str) -> Identity:
@@ -68,6 +76,17 @@ class Starting:
             OSError: the checkpoints cannot be read.
         """
         own = self._own()
+        try:
+            start = self._covered(own)
+        except RetentionLost as lost:
+            if not self._may_lose:
+                raise
+            return self._present(self._kept(own, lost))
+        forgets = self._spec.recovery.way is RecoveryWay.AMNESIA and self._may_lose
+        return self._present(start) if forgets else start
+
+    def _covered(self, own: StartPoint) -> StartPoint:
+        """Where to begin so that nothing is lost. Raises RetentionLost."""
         if self._spec.recovery.stands_by:
             return self._furthest(own)
         try:
@@ -77,6 +96,35 @@ class Starting:
             needed = None if trimming is None else needed_by_others(self._spec, trimming, self._lookup)
             return peers.start_point(own, self._lookup, self._check, lost, needed)
         return own
+
+    @property
+    def _may_lose(self) -> bool:
+        return self._spec.gap and not self._kernel.unbounded
+
+    def _kept(self, own: StartPoint, lost: RetentionLost) -> StartPoint:
+        """What the inputs still hold. Raises RetentionLost: they do not show what it is."""
+        for start in self._candidates(own) if self._spec.recovery.stands_by else [own]:
+            found = read_from_what_is_kept(self._spec, self._lookup, start)
+            if found is not None:
+                log.warning("begins anew: the log no longer holds what it needs", node=self._spec.node, why=str(lost))
+                return found
+        raise lost
+
+    def _present(self, start: StartPoint) -> StartPoint:
+        """Begin where the inputs stand, with nothing; read from `start` on (R18). Raises LogError."""
+        spec = self._spec
+        asked = range(spec.replicas) if spec.recovery.stands_by else [spec.replica]
+        said = [end for k in asked if (end := self._said_to(k)) is not None]
+        if not said and start.marks is None:
+            return start  # nobody has ever run
+        first = Bucket(max([*said, _frontier(start)] if spec.recovery.stands_by else [*said, spec.origin]))
+        return StartPoint(start.bucket, self._kernel.initial(), start.marks, first, empty=True, present=True)
+
+    def _said_to(self, replica: int) -> int | None:
+        """The end of what a replica's topic holds as stable or in a gap."""
+        feeds = self._spec.feeds_of(replica)
+        topics = StreamTopics(self._lookup, feeds, self._buckets, partial(StreamDecoder, Life(self._spec.app_uid)))
+        return min((topics.said_to(feed, SAID_TAIL) or 0 for feed in feeds), default=0) or None
 
     def _own(self) -> StartPoint:
         loaded = self._store.newest()

@@ -1,4 +1,5 @@
-"""What of its output a replica says: nothing while it stands by, nothing that was said before its start (R17).
+"""What of its output a replica says: nothing while it stands by, nothing that was said before its start (R17), nothing
+as stable that stands on lost buckets (R18).
 
 STANDS BY --takes over: says what the one that ran has not said--> RUNS --another one runs--> ends (StepBack)
 """
@@ -13,6 +14,7 @@ from borealis_py.protocol.control import ControlFold
 from borealis_py.protocol.incarnation import Identity, StartPoint
 from borealis_py.protocol.labels import Label
 from borealis_py.protocol.roles.fold import Role
+from borealis_py.protocol.roles.losing import Losing
 from borealis_py.protocol.settings import Timing
 from borealis_py.protocol.turn import Append, Effect, EmitEvent, StepBack
 from sunion.model import Output, StableBucket, StableRange, StreamRecord, TentativeBucket
@@ -24,20 +26,24 @@ class Speaking:
     """The mouth of one incarnation.
 
     Args:
-        output: what it emits. start: where it begins. role: how (R17).
+        output: what it emits. start: where it begins. role: how (R17). losing: what it has lost (R18).
 
     Attributes:
         runs: it says what it emits.
     """
 
-    def __init__(self, identity: Identity, output: SOutput, start: StartPoint, role: Role, timing: Timing) -> None:
+    def __init__(
+        self, identity: Identity, output: SOutput, start: StartPoint, role: Role, timing: Timing, losing: Losing
+    ) -> None:
         self.runs = role is not Role.STANDS_BY
+        self.losing = losing
         self._identity, self._output, self._timing = identity, output, timing
         self._now = MonotonicUs(0)
         self._one_runs = role is not Role.ALWAYS_RUNS
         self._unheard: deque[tuple[int, MonotonicUs]] = deque()
         """What was emitted while standing by: token and time."""
-        self._backfill = start if start.own is not None and start.own < start.bucket else None
+        behind = start.own is not None and start.own < start.bucket and not start.present
+        self._backfill = start if behind else None
 
     def turn(self, now: MonotonicUs, control: ControlFold) -> list[Effect]:
         """Take over, or step back, by what the control log says; say what a start has to say first."""
@@ -95,20 +101,47 @@ class Speaking:
         waited_us: Callable[[int], int] = in_time,
         computed: bool = True,
     ) -> list[Effect]:
-        """Emit stable buckets [first, end), as `SOutput.stable_run`, but none that were said before the start.
+        """Emit stable buckets [first, end), as `SOutput.stable_run`, but none that were said before the start, and
+        those that stand on lost ones as a gap, once all of these have run.
 
         Args:
             outputs: as `new` leaves them.
         """
-        first = max(first, self._output.stable)
-        if end <= first:
-            return []
-        said = self._output.stable_run(first, end, outputs, waited_us, computed)
+        said, whole = [], self.losing.whole
+        if self._output.stable < whole <= end:
+            said.append(self._output.lost(whole))
+        first = max(first, self._output.stable, whole)
+        if first < end:
+            said += self._output.stable_run(first, end, outputs, waited_us, computed)
         return [effect for record in said for effect in self.say(record)]
 
+    def arrived(self, at: Bucket) -> list[Effect]:
+        """It runs from bucket `at` on: say what is lost before (R18)."""
+        self.losing.arrived(at)
+        first, whole = self._output.stable, self.losing.whole
+        if whole <= first:
+            return []
+        effects = self.say(self._output.lost(at)) if first < at else []
+        what = "nobody ran, and these or what they stand on is not read again"
+        return [*effects, EmitEvent("GAP", f"buckets {first} to {whole - 1} are lost: {what}")]
+
+    def last_words(
+        self, first: int, end: int, outputs: Mapping[int, Output], waited_us: Callable[[int], int]
+    ) -> list[Effect]:
+        """Emit as tentative what has just run on complete input, and on a state that lacks lost buckets (R18): buckets
+        with output, and the last one."""
+        first, end = max(first, self._output.stable), min(end, self.losing.whole)
+        if end <= first:
+            return []
+        effects: list[Effect] = []
+        for bucket in sorted({*(b for b in outputs if first <= b < end), end - 1}):
+            output, label = outputs.get(bucket, Output()), self.losing.label(Bucket(bucket))
+            effects += self.tentative(Bucket(bucket), output, label, (), waited_us(bucket))
+        return effects
+
     def new(self, outputs: Mapping[int, Output]) -> Mapping[int, Output]:
-        """Those of buckets that were not said before the start; the others come from a state that is not whole yet."""
-        stable = self._output.stable
+        """Those of buckets that may be said as stable: not said before the start, from a state that is whole."""
+        stable = max(self._output.stable, self.losing.whole)
         return {bucket: output for bucket, output in outputs.items() if bucket >= stable}
 
     def say(self, said: tuple[int, StreamRecord]) -> list[Effect]:
@@ -122,6 +155,7 @@ class Speaking:
         self, bucket: Bucket, output: Output, label: Label, missing: tuple[str, ...], waited_us: int
     ) -> list[Effect]:
         """Emit a bucket that ran live, `missing` of the node's inputs. Raises IllegalTransition: it was said stable."""
+        label = self.losing.label(bucket, label)
         said = TentativeBucket(
             inc=self._identity.inc, bucket=bucket, output=output, missing_sources=label.missing_sources,
             missing=missing, waited_us=waited_us, completeness=label.completeness, diverged_from=label.diverged_from,
@@ -146,4 +180,4 @@ class Speaking:
 
     def may_run_live(self, bucket: Bucket) -> bool:
         """Whether a tentative result of `bucket` would be heard."""
-        return self.runs and bucket >= self._output.stable
+        return self.runs and bucket >= self._output.stable and not self.losing.arriving

@@ -31,6 +31,8 @@ class ClientPicture:
         """Why no more changes are delivered."""
         self.passed_over: list[range] = []
         """Buckets that it never saw as stable, since it fell behind what is kept."""
+        self.gaps: list[range] = []
+        """Lost buckets, as it was told."""
         self._undone_from: int | None = None
 
     def begin_anew(self, now_us: int, start: int) -> None:
@@ -61,9 +63,20 @@ class ClientPicture:
             elif change.kind is Kind.TENTATIVE:
                 self._tentative(change)
                 self._arrived(now_us, change)
+            elif change.kind is Kind.GAP:
+                self._gap(change)
+                self._arrived(now_us, change)
             else:
                 self._stable(change)
                 self._arrived(now_us, change)
+
+    def _gap(self, change: Change) -> None:
+        """What was tentative stays as it is, and is the last word."""
+        if change.bucket != self.stable:
+            raise Violation("client", f"gap from bucket {change.bucket}, expected {self.stable}", self.stable)
+        self.gaps.append(range(change.bucket, change.end))
+        self.tentative = {bucket for bucket in self.tentative if bucket >= change.end}
+        self.stable = change.end
 
     def _tentative(self, change: Change) -> None:
         if change.bucket < self.stable:

@@ -80,6 +80,7 @@ def inputs(
     published: int,
     known: bool,
     taken: Callable[[int], bool],
+    gaps: Sequence[range] = (),
 ) -> None:
     """Each item of a publisher's input up to the last one sent is in the source or in the dead letters, once.
 
@@ -88,6 +89,7 @@ def inputs(
             them.
         known: all boundaries that its publishers promised are in the log.
         taken: whether a valid item must not be late.
+        gaps: buckets that this node has published as lost (R18).
     """
     told = Counter[int]()
     for record in letters:
@@ -106,7 +108,7 @@ def inputs(
             _refused(source, items, n, *refused[1:3], refused[3] if known else FOREVER)
             if not items.is_bad(n) and taken(n):
                 raise Violation("input", f"{source}: item {n} of the input came in time, and was refused: {refused[1]}")
-        due = refused is not None and refused[0] < published
+        due = refused is not None and refused[0] < published and not any(refused[0] in gap for gap in gaps)
         if told[n] > (refused is not None) or told[n] < due:
             raise Violation("input", f"{source}: item {n} of the input is {told[n]} times in the dead letters")
 
@@ -128,11 +130,11 @@ def _refused(source: str, items: PublisherInput, n: int, reason: str, raw: bytes
 
 def client(picture: ClientPicture, truth: NodeTruth) -> None:
     """The client's buckets below its stable frontier equal the failure-free output."""
-    if picture.stable > truth.complete:
+    if picture.stable > max([truth.complete, *(gap.stop for gap in picture.gaps)]):
         said = f"stable up to {picture.stable}, the sources close only {truth.complete}"
         raise Violation("client", said, truth.complete)
     for bucket in sorted(picture.rows.keys() | truth.rows.keys()):
-        if bucket < picture.start or any(bucket in gone for gone in picture.passed_over):
+        if bucket < picture.start or any(bucket in gone for gone in (*picture.passed_over, *picture.gaps)):
             continue
         if bucket >= picture.stable:
             break

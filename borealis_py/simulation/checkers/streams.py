@@ -15,6 +15,7 @@ import msgspec
 
 from borealis_py.log.base import Record
 from borealis_py.log.records import (
+    GapHeader,
     RangeHeader,
     RecDoneHeader,
     StableHeader,
@@ -45,19 +46,25 @@ class StableOrder:
 
     origin: int
     statements: list[StableStatement] = field(default_factory=list)
+    gaps: list[StableStatement] = field(default_factory=list)
+    """Those of lost buckets (R18)."""
 
     def add(self, name: str, offset: int, appended_us: Sequence[int], first: int, end: int) -> None:
         """The record at `offset` of a topic completes [first, end). `appended_us`: when each of its offsets came."""
         self.statements.append(StableStatement(appended_us[offset], name, offset, first, end))
 
+    def lose(self, name: str, offset: int, appended_us: Sequence[int], first: int, end: int) -> None:
+        """The record at `offset` says that [first, end) is lost."""
+        self.gaps.append(StableStatement(appended_us[offset], name, offset, first, end))
+
     def judge(self) -> int:
-        """Returns the first bucket that no topic holds.
+        """Returns the first bucket that no topic holds, nor says to be lost.
 
         Raises:
             Violation: a bucket was called stable when no topic held one that lies below.
         """
         frontier = self.origin
-        for said in sorted(self.statements):
+        for said in sorted([*self.statements, *self.gaps]):
             if said.first > frontier:
                 text = (
                     f"{said.name}: bucket {said.first} at offset {said.offset}, and no topic holds {frontier} by then"
@@ -69,8 +76,11 @@ class StableOrder:
 
 def judge_stream(
     log: MemoryLog, app: str, plan: SimulatedNode, part: int, truth: NodeTruth, origin: int, app_uid: str
-) -> None:
+) -> StableOrder | None:
     """One partition of what a node's replicas have said. Where all of them run, each says all of it.
+
+    Returns:
+        What they say between them, where one runs.
 
     Raises:
         Violation: a bucket is missing, or stable and must not be, or has other rows; a label is wrong.
@@ -83,6 +93,7 @@ def judge_stream(
         stable_records(name, log.committed(feed), truth, origin, app_uid, together, appended_us)
     if together is not None:
         together.judge()
+    return together
 
 
 _rows = msgspec.json.Decoder(list[list[Any]]).decode
@@ -120,6 +131,11 @@ def stable_records(
             else:
                 others.add(name, record.offset, appended_us, header.first, header.end)
             _empty(name, header, truth)
+            next_ = max(next_, header.end)
+        elif isinstance(header, GapHeader):
+            if others is None:
+                raise Violation("gap", f"{name}: {header}, and all replicas run", header.first)
+            others.lose(name, record.offset, appended_us, header.first, header.end)
             next_ = max(next_, header.end)
         elif isinstance(header, StableHeader):
             if others is None:

@@ -20,6 +20,7 @@ from borealis_py.node.recovering.setting import increments_of
 from borealis_py.node.recovering.standby import StoodBy
 from borealis_py.node.spec import ReplicaSpec
 from borealis_py.protocol.settings import Delays, budget
+from borealis_py.query.recovery import RecoveryWay
 from borealis_py.query.spec import Partitioning, Serves
 from borealis_py.simulation.cluster.checkpoints import Disk, MemoryPlace
 from borealis_py.simulation.cluster.clock import Scheduler
@@ -184,6 +185,7 @@ class Builder:
             host=APP,
             trimming=self.trimming,
             recovery=self.plans[node].recovery,
+            gap=self.plans[node].recovery.way is RecoveryWay.AMNESIA,
         )
 
     def source_feed(self, index: int) -> Feed:
@@ -256,6 +258,8 @@ class Builder:
         clock = LocalClock(self.scheduler, rng.randrange(10_000_000_000), skew_us)
 
         def turned(process: ReplicaProcess) -> None:
+            if ear.heard.arrived is None and not process.replica.manager.losing.arriving:
+                ear.heard.arrived = len(ear.heard.turns) - 1
             ear.end()
             after(process)
 
@@ -276,7 +280,7 @@ class Builder:
             host.start(process)
         ear.heard.bucket, ear.heard.says_from = process.replica.manager.f_s, process.replica.manager.output.stable
         ear.heard.computes_unheard = spec.recovery.stands_by and not spec.recovery.idles
-        ear.heard.stood_by = stood_by is not None
+        ear.heard.stood_by, ear.heard.arrives = stood_by is not None, process.replica.manager.losing.arriving
         self.heard.append(ear.heard)
         self.redos.append(redos)
         return process

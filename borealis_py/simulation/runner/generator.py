@@ -35,6 +35,8 @@ TRIMMED_SHARE = 0.9
 STANDBY_SHARE = 0.4
 """Share of worlds in which nodes are drawn that have standbys."""
 WAYS = tuple(way for way in RecoveryWay if way is not RecoveryWay.AMNESIA)
+AMNESIA_SHARE = 0.15
+"""Share of the worlds with standbys in which the query's way is amnesia."""
 AUDITED_SHARE = 0.3
 """Share of the trimmed worlds of one node whose sources are kept until they are audited."""
 LATER_DICE = {"twins": "later"}
@@ -129,7 +131,15 @@ def _recovering(scenario: Scenario) -> Scenario:
     nodes = tuple(
         replace(plan, recovery=RecoveryPlan(rng.choice(WAYS))) if plan.replicas > 1 else plan for plan in scenario.nodes
     )
-    return replace(scenario, nodes=nodes)
+    return _forgetful(replace(scenario, nodes=nodes))
+
+
+def _forgetful(scenario: Scenario) -> Scenario:
+    """Some queries recover by amnesia, since no node reads them. Drawn separately, too."""
+    *cut, query = scenario.nodes
+    if query.replicas == 1 or random.Random(f"amnesia {scenario.seed}").random() > AMNESIA_SHARE:
+        return scenario
+    return replace(scenario, nodes=(*cut, replace(query, recovery=RecoveryPlan(RecoveryWay.AMNESIA))))
 
 
 def _retention(seed: int, plans: Sequence[SimulatedNode]) -> Retention:

@@ -9,6 +9,7 @@ from functools import partial
 from borealis_py.log.messages import Threshold, encode
 from borealis_py.node.recovering.setting import increments_of
 from borealis_py.protocol.states import ReplicaState
+from borealis_py.query.recovery import RecoveryWay
 from borealis_py.simulation.checkers.checker import judge
 from borealis_py.simulation.checkers.observer import Observer
 from borealis_py.simulation.checkers.runners import RunnersOracle
@@ -109,8 +110,12 @@ class Simulation:
         away = s.lost or any(machine.given_up is not None for machine in self.world.replicas)
         if s.retain is not None and not away and random.Random(f"stays {s.seed}").random() < STAYS_SHARE:
             told = 5 if any(plan.recovery.idles for plan in s.nodes) else 3  # a standby says again what was said (R17)
-            self._scheduler.run_until(since + _renewed_us(s) + told * s.retain.every_us + STAYS_US)
-            bounded(self.world, since)
+            forgets = any(plan.recovery.way is RecoveryWay.AMNESIA for plan in s.nodes)
+            whole_us = s.span * s.width_us if forgets else 0  # before that it takes no checkpoint (R18)
+            self._scheduler.run_until(since + _renewed_us(s) + told * s.retain.every_us + whole_us + STAYS_US)
+            running = [process.replica.manager for machine in self.world.replicas for process in machine.replicas]
+            if all(manager.losing.whole <= manager.f_s for manager in running):  # else it holds what it may still need
+                bounded(self.world, since)
 
     def _until_somebody_writes(self) -> None:
         """Run until some replica writes, or takes over to write, for a limited time."""

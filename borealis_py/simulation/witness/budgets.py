@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 
 from borealis_py.log.base import Feed, NewRecord
-from borealis_py.log.records import RangeHeader, StableHeader, StreamHeader, TentativeHeader
+from borealis_py.log.records import GapHeader, RangeHeader, StableHeader, StreamHeader, TentativeHeader
 from borealis_py.protocol.redo import RedoDone, RedoJob, RedoPlace, RedoResult
 from borealis_py.protocol.settings import Timing
 from borealis_py.simulation.checkers.violation import Violation
@@ -49,8 +49,9 @@ class Acks:
         self._ends[feed].append(self._pieces[feed])
         if feed != self._feeds[0]:
             return
-        if isinstance(header, StableHeader | TentativeHeader | RangeHeader):
-            at = len(self._ends[feed]), header.end if isinstance(header, RangeHeader) else header.bucket + 1
+        if isinstance(header, StableHeader | TentativeHeader | RangeHeader | GapHeader):
+            end = header.end if isinstance(header, RangeHeader | GapHeader) else header.bucket + 1
+            at = len(self._ends[feed]), end
             self._live_at.append(at)
             if not isinstance(header, TentativeHeader):
                 self._stable_at.append(at)

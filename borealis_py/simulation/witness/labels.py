@@ -68,6 +68,18 @@ class Divergence:
         """The live state equals the stable one again: nothing tentative is in it."""
         self._histories = [Basis(FOREVER, ())]
 
+    def may_be_over(self) -> None:
+        """The same is possible, and cannot be seen."""
+        self._histories.append(Basis(FOREVER, ()))
+
+    def follow(self, bucket: int, inputs: Sequence[Known], now_us: int) -> None:
+        """Take the next bucket, whose labels say something else (R18)."""
+        self._histories = [
+            Basis(min(before.since, own.diverged_from), (*before.window, own)[-self._span :])
+            for own in made(bucket, inputs, now_us)
+            for before in self._histories
+        ]
+
     def ran(self, header: TentativeHeader, inputs: Sequence[Known], now_us: int) -> str | None:
         """Take the next bucket that is emitted. Returns what is wrong with its labels, if anything."""
         wrong, fit = None, list[Basis]()

@@ -99,7 +99,8 @@ class Recording:
 
     `says_from`: what lies below was said before its start. `opened`: where each feed was opened first.
     `computes_unheard`: it may stand by while it computes, so what it says does not show what it does. `stood_by`: it
-    goes on with the number of the standby that it was.
+    goes on with the number of the standby that it was. `arrives`: it begins where its inputs stand, once it has read
+    them; `arrived`: in which turn; None: it has not (R18).
     """
 
     node: str
@@ -111,6 +112,8 @@ class Recording:
     opened: dict[Feed, Before] = field(default_factory=dict)
     computes_unheard: bool = False
     stood_by: bool = False
+    arrives: bool = False
+    arrived: int | None = None
 
 
 class Recorder:

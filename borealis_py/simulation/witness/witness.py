@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from borealis_py.log.base import Feed, NewRecord, Record
 from borealis_py.log.records import (
+    GapHeader,
     RangeHeader,
     RecDoneHeader,
     StableHeader,
@@ -23,20 +23,13 @@ from borealis_py.log.records import (
 from borealis_py.simulation.checkers.violation import Violation
 from borealis_py.simulation.witness.budgets import Acks, Checkpoints, Jobs
 from borealis_py.simulation.witness.labels import Divergence
+from borealis_py.simulation.witness.losing import Frontiers, Lacking
 from borealis_py.simulation.witness.overdue import Overdue
 from borealis_py.simulation.witness.place import ReplicaPlace
 from borealis_py.simulation.witness.queue import Queue
 from borealis_py.simulation.witness.reading import Known, KnownSource, KnownStream, UpstreamWait
 from borealis_py.simulation.witness.recorder import JobCancelled, JobStarted, RecordedTurn, Recording, Saved
 from borealis_py.simulation.witness.waiting import Births, earliest_us
-
-
-@dataclass
-class Frontiers:
-    """The next bucket to be emitted as stable, and the next one to be emitted at all."""
-
-    stable: int
-    live: int
 
 
 class Witness:
@@ -58,6 +51,7 @@ class Witness:
         self.jobs = Jobs(place.timing, place.rows, place.scenario.spark)
         self.checkpoints = Checkpoints()
         self.overdue = Overdue(heard.name, well)
+        self.lacking = Lacking(place, heard, self.at)
         self.inputs: list[Known] = []
         self._before_us = heard.turns[0].now_us
         self._goal: int | None = None
@@ -67,8 +61,8 @@ class Witness:
         """Raises Violation."""
         start, *turns = self.heard.turns
         self._start(start)
-        for turn in turns:
-            self._turn(turn)
+        for number, turn in enumerate(turns, 1):
+            self._turn(number, turn)
 
     def _start(self, start: RecordedTurn) -> None:
         place, opened = self.place, self.heard.opened
@@ -86,18 +80,20 @@ class Witness:
 
     # A turn -----------------------------------------------------------------------------------------------------------
 
-    def _turn(self, turn: RecordedTurn) -> None:
+    def _turn(self, number: int, turn: RecordedTurn) -> None:
         now, gap = turn.now_us, turn.now_us - self._before_us > self.place.timing.gap_us
         self._moved(turn)
         self._before_us = now
         self._read(turn)
         self._rebuild()
+        self.lacking.turn(number, self.complete)
         self.queue.looked(now, gap, self.asking)
         self.acks.turn(turn.acked)
         self.jobs.turn(turn.answers)
         for done in turn.done:
             if isinstance(done, JobStarted):
-                self.jobs.asked(self._name, now, done, self.at.stable, self.at.live)
+                stable = done.job.first if self.lacking.unseen else self.at.stable
+                self.jobs.asked(self._name, now, done, stable, self.at.live)
             elif isinstance(done, JobCancelled):
                 self.jobs.dropped(done)
             elif isinstance(done, Saved):
@@ -116,6 +112,8 @@ class Witness:
     def _rebuild(self) -> None:
         """What a replica with an empty state runs before it says anything (R17)."""
         at = self.at
+        if not self.lacking.quiet:
+            return
         at.stable = max(at.stable, min(self.complete, self.heard.says_from))
         at.live = max(at.live, at.stable)
 
@@ -165,11 +163,11 @@ class Witness:
         earliest = None
         if end is not None and not at.stable == at.live < self.complete:
             earliest = earliest_us(end, at.live, self.inputs, self.settings.orders, self.granted)
-        due = few and earliest is not None and earliest <= now
+        due = few and earliest is not None and earliest <= now and not self.lacking.unseen
         self.overdue.bucket(now, at.live, due, gap)
         if not self.ready:
             self._goal = self._ready_from()
-            behind = at.stable == at.live < self.complete
+            behind = at.stable == at.live < self.complete or self.lacking.unseen
             caught_up = self._goal is not None and self._goal <= self.acks.live and not behind
             self.overdue.check_readiness(now, caught_up, gap)
 
@@ -193,6 +191,8 @@ class Witness:
             self._stable(now, header.bucket, header.bucket + 1, header.waited_us)
         elif isinstance(header, RangeHeader):
             self._stable(now, header.first, header.end, header.waited_us)
+        elif isinstance(header, GapHeader):
+            self.lacking.lost(self.complete, header)
         elif isinstance(header, TentativeHeader):
             self._tentative(now, header)
         else:
@@ -225,6 +225,9 @@ class Witness:
 
     def _tentative(self, now: int, header: TentativeHeader) -> None:
         at, bucket = self.at, header.bucket
+        if self.lacking.takes(header):
+            self._without_the_lost(now, header)
+            return
         if bucket != at.live:
             self._wrong("frontiers", bucket, f"is said tentatively, {at.live} is next")
         self._may_run(now, bucket)
@@ -239,6 +242,21 @@ class Witness:
                 for voice in known.voices:
                     voice.passed_over(bucket)
         at.live = bucket + 1
+
+    def _without_the_lost(self, now: int, header: TentativeHeader) -> None:
+        """A result that stands on lost buckets (R18)."""
+        self.lacking.judge(header)
+        bucket = header.bucket
+        if bucket >= self.complete or self.lacking.diverged:
+            self.lacking.diverged = True
+            self.divergence.follow(bucket, self.inputs, now)
+            for known in self.inputs:
+                if known.closed <= bucket:
+                    for voice in known.voices:
+                        voice.passed_over(bucket)
+        else:
+            self._forgive()
+        self.at.live = bucket + 1
 
     def _may_run(self, now: int, bucket: int) -> None:
         orders, at = self.settings.orders, self.at
@@ -264,6 +282,9 @@ class Witness:
     def _phase(self, now: int, header: StreamHeader) -> None:
         if isinstance(header, RecDoneHeader):
             self.granted = False
+            if self.lacking.unseen:
+                self.lacking.diverged = False
+                self.divergence.may_be_over()
             return
         assert isinstance(header, UndoHeader)
         if not self.queue.may_correct(now):
@@ -287,6 +308,6 @@ class Witness:
         goal = self._ready_from()
         if goal is None or goal > self.acks.live:
             raise Violation("ready", f"{self._name} is READY, acknowledged is {self.acks.live}, its goal is {goal}")
-        if self.at.stable == self.at.live < self.complete:
+        if self.at.stable == self.at.live < self.complete and not self.lacking.unseen:
             raise Violation("ready", f"{self._name} is READY at {self.at.live}, complete is {self.complete}")
         self.ready = True

@@ -9,6 +9,7 @@ from tests.simulation.planted import (
     corrected,
     corrections,
     exchange,
+    gaps,
     inputs,
     lasting,
     lives,
@@ -41,4 +42,5 @@ BUGS: tuple[Bug, ...] = (
     *bits.BUGS,
     *trimming.BUGS,
     *roles.BUGS,
+    *gaps.BUGS,
 )

@@ -1,0 +1,51 @@
+"""What an incarnation has lost that begins with nothing, where its inputs stand (R18; Hwang et al., ICDE 2005, 4.1).
+
+ARRIVING --all read that the logs held at the start--> not WHOLE --F_s at `whole`--> WHOLE
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from borealis_py.protocol.incarnation import StartPoint
+from borealis_py.protocol.labels import Label
+from sunion.model import FOREVER
+from sunion.units import NOWHERE, Bucket
+
+
+class Losing:
+    """What is lost at one start.
+
+    Args:
+        start: where the incarnation begins. sources: the node's. lookback: how many earlier buckets a result may depend
+            on. origin: the app's first bucket; an empty state is whole there.
+
+    Attributes:
+        arriving: it reads on, and runs nothing yet.
+        first: the first lost bucket, if there is one.
+        whole: the first bucket whose result stands on nothing lost; far off while it arrives, NOWHERE if nothing was
+            lost.
+    """
+
+    def __init__(self, start: StartPoint, sources: Sequence[str], lookback: int, origin: Bucket) -> None:
+        self.arriving = start.present
+        self.first = start.bucket if start.own is None else start.own
+        self.whole = Bucket(FOREVER) if start.present else NOWHERE
+        self._sources, self._lookback, self._origin = tuple(dict.fromkeys(sources)), lookback, origin
+
+    @property
+    def lost(self) -> tuple[Bucket, Bucket] | None:
+        """The lost buckets [first, end), those included that stand on them; None: none, or not known yet."""
+        return None if self.arriving or self.whole <= self.first else (self.first, self.whole)
+
+    def arrived(self, at: Bucket) -> None:
+        """It runs from bucket `at` on."""
+        self.arriving = False
+        self.whole = at if at == self._origin else Bucket(at + self._lookback)
+
+    def label(self, bucket: Bucket, label: Label | None = None) -> Label:
+        """The label of a result that lacked `label` besides; None: nothing. Nobody knows what lost buckets lack."""
+        if bucket >= self.whole and label is not None:
+            return label
+        first = self.first if label is None else min(self.first, label.diverged_from)
+        return Label(self._sources, 0.0, first)
