@@ -12,7 +12,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from borealis_py.engine.rows import row_sizes
-from borealis_py.ingress.formats.base import RecordFormat
+from borealis_py.ingress.formats.base import FormatRows, RecordFormat, together
+from borealis_py.ingress.formats.key_rows import KeyRows
 from borealis_py.log.base import Record
 from borealis_py.query.ingress_spec import StimeUnit
 from borealis_py.query.units import TIME_UNITS, WRONG_UNIT_US, looks_like, of_year
@@ -86,6 +87,7 @@ class TopicDecoder:
         stime: the column with a row's time; None: the record's Kafka timestamp. unit: of its numbers.
         row_max_bytes: a larger row is bad.
         is_heartbeat: None: no record is.
+        keys: makes rows of records without a value; None: they are none. Their time is their timestamp.
     """
 
     def __init__(
@@ -95,7 +97,9 @@ class TopicDecoder:
         unit: StimeUnit,
         row_max_bytes: int,
         is_heartbeat: IsHeartbeat | None = None,
+        keys: KeyRows | None = None,
     ) -> None:
+        self._keys = keys
         self.schema = form.schema
         self._form, self._stime, self._unit = form, stime, unit
         self._row_max, self._is_heartbeat = row_max_bytes, is_heartbeat
@@ -129,12 +133,8 @@ class TopicDecoder:
         values = [record.value for record in records]
         found: list[tuple[int, str]] = []
         if None in values:
-            there = [i for i, value in enumerate(values) if value is not None]
-            none = self._form.tombstone
-            found = [(i, none) for i, value in enumerate(values) if none and value is None]
-            rows, some, bad = self._form.rows([value for value in values if value is not None])
-            at = np.asarray(there, np.int64)[np.asarray(some, np.int64)]
-            found += [(there[i], f"malformed: {reason}") for i, reason in bad]
+            rows, some, found = self._with_tombstones(records)
+            at = np.asarray(some, np.int64)
         else:
             rows, some, bad = self._form.rows(cast("list[bytes]", values))
             at = np.asarray(some, np.int64)
@@ -159,20 +159,40 @@ class TopicDecoder:
             rows, at, stimes = rows.filter(pa.array(keep)), at[keep], stimes[keep]
         return Decoded(records, rows, at, stimes, tuple(sorted(found)), pings, pings_at, misread)
 
+    def _with_tombstones(self, records: Sequence[Record]) -> FormatRows:
+        """The same where some records have no value."""
+        there = [i for i, record in enumerate(records) if record.value is not None]
+        gone = [i for i, record in enumerate(records) if record.value is None]
+        rows, at, bad = self._form.rows([record.value for record in records if record.value is not None])
+        found = FormatRows(rows, at, [(i, f"malformed: {reason}") for i, reason in bad])
+        if self._keys is not None:
+            return together([(there, found), (gone, self._keys.rows([records[i].key for i in gone]))], self.schema)
+        none = self._form.tombstone
+        alone = together([(there, found)], self.schema)
+        return alone._replace(bad=sorted([*alone.bad, *((i, none) for i in gone if none)]))
+
     def _stimes(
         self, records: Sequence[Record], rows: pa.RecordBatch, at: Int64s
     ) -> tuple[Int64s, npt.NDArray[np.bool_], Int64s]:
         """The stime of each row in microseconds, whether it has one, and the number it is made of; 0: none."""
         if self._stime is None:
-            told = np.fromiter((record.timestamp_ms for record in records), np.int64, len(records))[at]
-            return told * 1_000, (told > 0) & (told < STIME_MAX // 1_000), told
+            return _by_timestamp(records, at)
         column = rows.column(self._stime)
         times, over = (1, 1) if pa.types.is_timestamp(column.type) else _TIMES[self._unit]
         told = pc.fill_null(column.cast(pa.int64()), 0).to_numpy(zero_copy_only=False)
         timed = np.asarray(column.is_valid()) & (told > 0) & (told < STIME_MAX // times)
-        return np.where(timed, told, 0) * times // over, timed, told
+        stimes = np.where(timed, told, 0) * times // over
+        if self._keys is None or not (gone := np.asarray([records[i].value is None for i in at], np.bool_)).any():
+            return stimes, timed, told
+        by_record, known, number = _by_timestamp(records, at)
+        return np.where(gone, by_record, stimes), np.where(gone, known, timed), np.where(gone, number, told)
 
     def _too_large(self, rows: pa.RecordBatch, among: npt.NDArray[np.bool_]) -> list[tuple[str, npt.NDArray[np.bool_]]]:
         if rows.nbytes <= self._row_max:
             return []
         return [(f"malformed: a row of more than {self._row_max} bytes", among & (row_sizes(rows) > self._row_max))]
+
+
+def _by_timestamp(records: Sequence[Record], at: Int64s) -> tuple[Int64s, npt.NDArray[np.bool_], Int64s]:
+    told = np.fromiter((record.timestamp_ms for record in records), np.int64, len(records))[at]
+    return told * 1_000, (told > 0) & (told < STIME_MAX // 1_000), told

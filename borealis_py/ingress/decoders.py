@@ -12,6 +12,7 @@ from borealis_py.ingress.formats.debezium import DebeziumFormat
 from borealis_py.ingress.formats.delimited import CsvFormat
 from borealis_py.ingress.formats.json_objects import JsonFormat
 from borealis_py.ingress.formats.json_schema import JsonSchemaFormat
+from borealis_py.ingress.formats.key_rows import KeyRows
 from borealis_py.ingress.formats.plain_text import TextFormat
 from borealis_py.ingress.formats.protobuf import ProtobufFormat
 from borealis_py.ingress.formats.registered import HEAD, RegisteredFormat
@@ -95,9 +96,8 @@ def decoder_for(
         if spec.heartbeat is None
         else RowCondition(columns, spec.heartbeat, f"topic {source!r}", memory_bytes=memory_bytes)
     )
-    return TopicDecoder(
-        format_for(source, spec, columns, registry), spec.stime, spec.stime_unit, row_max_bytes, is_heartbeat
-    )
+    form, keys = format_for(source, spec, columns, registry), KeyRows(columns, spec.key) if spec.key else None
+    return TopicDecoder(form, spec.stime, spec.stime_unit, row_max_bytes, is_heartbeat, keys)
 
 
 def _avro(source: str, spec: IngressSpec, columns: Mapping[str, str], registry: SchemaRegistry | None) -> RecordFormat:

@@ -9,6 +9,7 @@ from collections.abc import Container, Mapping, Sequence
 from pathlib import PurePath
 from typing import Any, get_args
 
+from borealis_py.query.bykey import table_key
 from borealis_py.query.errors import QueryError
 from borealis_py.query.foreign import ingress_of
 from borealis_py.query.functions import code_files
@@ -21,7 +22,7 @@ from borealis_py.query.retention import Keep, all_kept, checked_retain, parse_re
 from borealis_py.query.schemas import columns_of
 from borealis_py.query.spec import AppSpec, NodeSpec, Partitioning, PolicyName, QuerySpec
 from borealis_py.query.stream import Framed, Stream, Windowed
-from borealis_py.query.tables import Table, file_table
+from borealis_py.query.tables import Table, file_table, or_nothing_left
 from borealis_py.query.units import parse_duration
 
 
@@ -99,6 +100,7 @@ class App:
         delimiter: str | None = None,
         writer_schema: str | Mapping[str, Any] | None = None,
         op: str | None = None,
+        key: str | None = None,
         stime: str | None = None,
         stime_unit: StimeUnit = "us",
         lateness: str = "2s",
@@ -132,6 +134,8 @@ class App:
                 registry has the schema that each record names.
             op: of debezium: the string column that takes the operation: c, u, r, or d for a delete, whose row has the
                 values before it. None: deletes are dead letters.
+            key: the column that records' keys say (as UTF-8 or JSON). Then a record without a value is a row with its
+                key, the time of its record, and nulls. None: such a record is a dead letter.
             stime: the column with a row's time; None: the timestamp of its record in Kafka.
             stime_unit: what a number in that column counts since 1970: "s", "ms", "us" or "ns".
             lateness: how long after its time a row may come. Every result waits for as long; a later row is a dead
@@ -156,7 +160,7 @@ class App:
         columns = check_schema(columns_of(schema, f"topic {name!r}"), f"topic {name!r}")
         self._ingresses[name] = ingress_of(
             name, columns, topic=topic, format=format, fields=fields, delimiter=delimiter, writer_schema=writer_schema,
-            op=op, stime=stime, stime_unit=stime_unit, lateness=lateness, boundary=boundary, expect=expect,
+            op=op, key=key, stime=stime, stime_unit=stime_unit, lateness=lateness, boundary=boundary, expect=expect,
             heartbeat=heartbeat, by=by, values=values, start=start, cluster=cluster, partitions=partitions,
         )  # fmt: skip
         self._sources[name], self._retain[name] = columns, parse_source_retain(retain, f"topic {name!r}")
@@ -187,7 +191,7 @@ class App:
             deleted: SQL condition over the columns; a row for which it is true deletes its key: "op = 'd'", "gone" (a
                 bool column), "price IS NULL".
             topic: the full name of a Kafka topic with the changes as JSON, which other programs write; None: publishers
-                of ours do. A record without a value is a dead letter, as it has no columns.
+                of ours do. Where `key` is one column, and records' keys say it, a record without a value deletes it.
             stime, stime_unit, lateness: as for `topic`, which has more arguments: `app.topic(...).table(key)`.
             partitions: of the source, or of the topic: as for `source` and `topic`.
             file: of a table that does not change: a path, relative to the working directory, to "x.csv" (with a line of
@@ -203,11 +207,13 @@ class App:
             if stime is not None:
                 raise QueryError(f"table {name!r}: stime= names a column of a topic; publishers give each row its time")
             return self.source(name, schema, partitions).table(key, deleted)
+        keys = table_key(key, check_schema(columns_of(schema, f"topic {name!r}"), f"topic {name!r}"))
+        alone = keys[0] if len(keys) == 1 else None
         changes = self.topic(
-            name, topic, schema, stime=stime, stime_unit=stime_unit, lateness=lateness, start="earliest",
+            name, topic, schema, key=alone, stime=stime, stime_unit=stime_unit, lateness=lateness, start="earliest",
             partitions=partitions,
         )  # fmt: skip
-        return changes.table(key, deleted)
+        return changes.table(key, deleted if alone is None else or_nothing_left(changes.columns, alone, deleted))
 
     def union(self, *streams: Stream) -> Stream:
         """All rows of these streams, which must have the same columns, in the order (stime, position in this call,

@@ -42,6 +42,7 @@ def ingress_of(
     delimiter: str | None,
     writer_schema: str | Mapping[str, Any] | None,
     op: str | None,
+    key: str | None,
     stime: str | None,
     stime_unit: StimeUnit,
     lateness: str,
@@ -84,11 +85,14 @@ def ingress_of(
             f"{where}: heartbeat={heartbeat!r}; give an SQL condition over {', '.join(schema)}, like \"kind = 'ping'\""
         )
     named = _values(by, values, schema, where)
+    if key is not None:
+        _check_key(key, by, format, schema, where)
     spec = IngressSpec(
         topic=topic,
         cluster=cluster,
         format=format,
         **layout,
+        key=key,
         stime=stime,
         stime_unit=stime_unit,
         lateness_us=parse_duration(lateness, f"lateness of {where}", zero=True),
@@ -116,6 +120,18 @@ def _choose(word: object, known: Sequence[str], what: str, where: str) -> None:
     if word not in known:
         hint = did_you_mean(str(word), known) or ";"
         raise QueryError(f"{where}: {what}={word!r}{hint} choose {' or '.join(known)}")
+
+
+def _check_key(key: object, by: str | None, format: FormatName, schema: Mapping[str, str], where: str) -> None:
+    if not isinstance(key, str) or key not in schema:
+        raise unknown_column(str(key), f"key of {where}", schema)
+    if by not in (None, key):
+        raise QueryError(
+            f"{where}: key={key!r} with by={by!r}: a record without a value has a key alone, so nobody could tell "
+            f"which input it is for. Leave one out, or choose by={key!r}"
+        )
+    if format == "debezium":
+        raise QueryError(f"{where}: key= does not go with format='debezium', whose deletes have a value: give op=")
 
 
 def _check_stime(stime: object, unit: object, schema: Mapping[str, str], where: str) -> None:

@@ -39,6 +39,9 @@ class IngressSpec(Value):
     `op`: of debezium, the column that takes the operation; None: deletes are no rows. `writer_schema`: of avro, by
     which all records were written, as JSON text; None: a registry has it.
 
+    `key`: the column that a record's key says where it has no value: such a record is a row with nulls in all others;
+    None: it is none.
+
     `stime`: the column with a row's time; None: the record's Kafka timestamp. `stime_unit`: what a number in that
     column counts since 1970.
 
@@ -60,6 +63,7 @@ class IngressSpec(Value):
     delimiter: str = ","
     writer_schema: str | None = None
     op: str | None = None
+    key: str | None = None
     stime: str | None = None
     stime_unit: StimeUnit = "us"
     lateness_us: int = Field(ge=0)
@@ -111,5 +115,6 @@ class IngressSpec(Value):
         layouts: dict[str, list[object]] = {
             "csv": [list(self.fields), self.delimiter], "avro": [self.writer_schema], "debezium": [self.op]
         }  # fmt: skip
-        where = [self.cluster, self.topic, self.format, self.stime, self.stime_unit, self.by, list(self.values)]
+        read = [self.format, self.key, self.stime, self.stime_unit, self.by, list(self.values)]
+        where = [self.cluster, self.topic, *read]
         return [*where, *layouts.get(self.format, ())]

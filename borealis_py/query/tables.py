@@ -60,3 +60,11 @@ def file_table(
         raise QueryError(f"{where}: file={text!r}; give the path of a file that ends in {', '.join(_FORMATS)}")
     read = TableFile(path=text, format=kind, columns=tuple(columns.items()), table=name)
     return Table(read, tuple(columns), table_key(key, tuple(columns)))
+
+
+def or_nothing_left(columns: Sequence[str], key: str, deleted: str | None) -> str | None:
+    """The condition of a table whose rows are deleted by this one, and by having a key alone."""
+    nothing = " AND ".join(f'"{name}" IS NULL' for name in columns if name != key)
+    if not nothing or not (deleted is None or isinstance(deleted, str)):
+        return deleted
+    return nothing if deleted is None else f"({deleted}) OR ({nothing})"

@@ -140,3 +140,20 @@ def test_a_row_and_what_it_looks_up_must_be_in_one_partition() -> None:
     plan = physical(app.describe()).queries["p.1"].plan
     assert [op.op for op in plan] == ["source", "part", "source", "part", "lookup", "merge"]
     assert plan[3] == PartOp(input=2, by=("Item",), count=2, index=1)
+
+
+@pytest.mark.parametrize(
+    ("deleted", "said"),
+    [
+        (None, '"price" IS NULL AND "op" IS NULL'),
+        ("op = 'd'", '(op = \'d\') OR ("price" IS NULL AND "op" IS NULL)'),
+    ],
+)
+def test_a_record_without_a_value_deletes_its_key_from_a_table_of_a_topic(deleted: str | None, said: str) -> None:
+    app = App("shop")
+    prices = app.table("prices", "item", PRICES, deleted, topic="prod.prices", partitions=1)
+    app.query("priced", app.source("orders", schema=ORDERS).lookup(prices, on="item"))
+    spec = app.describe()
+    assert spec.ingresses["prices"].key == "ITEM"
+    (lookup,) = (op for op in spec.queries["priced"].plan if isinstance(op, LookupOp))
+    assert lookup.deleted == said
