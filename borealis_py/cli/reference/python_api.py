@@ -21,7 +21,14 @@ CLASSES = (app.App, stream.Stream, stream.Windowed, stream.Framed, tables.Table)
 FUNCTIONS = (api.publisher, api.subscribe)
 FOR_TESTS = (testing.run, testing.to_stime)
 RESULTS = (publisher.Publisher, stimes.PublishCounts, subscriber.Row, subscriber.LiveChange, errors.QueryError)
-IN_TESTS = (testing.World, testing.Results, testing.ShownChange, testing.RefusedRow, testing.WorldError)
+IN_TESTS = (
+    testing.World,
+    testing.Results,
+    testing.ShownChange,
+    testing.RefusedRow,
+    testing.TopicRecord,
+    testing.WorldError,
+)
 MADE_BY_OTHERS = {"Stream", "Windowed", "Framed", "Table", "Publisher"}
 """Nobody calls their constructors."""
 _HEADING = re.compile(r"(Args|Returns|Raises):")
