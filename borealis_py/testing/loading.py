@@ -75,9 +75,12 @@ def check_source(state: AppState, name: str) -> None:
     state.schema(name)
 
 
-def decoder_of(spec: AppSpec, source: str) -> TopicDecoder:
-    """Decodes the foreign topic of a source."""
-    return decoder_for(source, read_as(spec.ingresses[source]), spec.sources[source], Timing().row_max_bytes)
+def decoder_of(spec: AppSpec, source: str, heartbeats: bool = True) -> TopicDecoder:
+    """Decodes the foreign topic of a source. `heartbeats`: it tells them from rows; False: they are rows, too."""
+    ingress = read_as(spec.ingresses[source])
+    if not heartbeats:
+        ingress = ingress.model_copy(update={"heartbeat": None})
+    return decoder_for(source, ingress, spec.sources[source], Timing().row_max_bytes)
 
 
 def target_of(state: AppState, source: str) -> Target:
