@@ -105,6 +105,16 @@ class SimulatedApp:
         writers = {**self.sources, **self.topics.ingresses}
         return waiting + [name for name, machine in writers.items() if not _at_work(machine.current)]
 
+    def ended(self, source: str) -> bool:
+        """Whether no row of a source follows those that it has got."""
+        return self.topics.inputs[source].ended if source in self.topics.inputs else self.inputs[source].ended
+
+    @property
+    def last_us(self) -> int:
+        """When the last row is sent; 0: none is left."""
+        published = [one.last_us for one in self.inputs.values()]
+        return max([*published, *(one.last_us for one in self.topics.inputs.values())], default=0)
+
     def put_setting(self, key: str, value: msgspec.Struct) -> None:
         """Append a record to the settings topic, as a command would."""
         self.log.broker.append(NewRecord(Feed(topics.settings(self.state.name)), encode(value), key.encode()))

@@ -27,7 +27,6 @@ from borealis_py.testing.loading import check_source, loaded
 from borealis_py.testing.results import RefusedRow, refused_in
 from borealis_py.testing.rows import TimedRow, given
 from borealis_py.testing.simulated_app import SimulatedApp
-from borealis_py.testing.simulated_topics import TopicInput
 from borealis_py.testing.times import START_US
 from borealis_py.testing.topic_records import TopicRow, given_records
 from borealis_py.testing.views import ShownChange
@@ -103,18 +102,17 @@ class World:
         """
         self._open()
         check_source(self._state, source)
-        foreign = self._state.spec.ingresses.get(source)
-        input_ = self._app.topics.inputs[source] if foreign is not None else self._app.inputs[source]
-        if input_.ended:
+        if self._app.ended(source):
             raise WorldError(f"source {source!r} has ended: send its rows before end()")
-        if isinstance(input_, TopicInput) and foreign is not None:
-            if stime is not None:
-                raise ValueError(f"stime={stime!r}: topic {source!r} says in app.topic() what the time of its rows is")
-            self._app.topics.send(source, given_records(rows, source, foreign), self.now)
+        foreign = self._state.spec.ingresses.get(source)
+        if foreign is None:
+            self._app.inputs[source].add(given(rows, source, stime, self.now), self.now)
+            for process in self._app.sources[source].processes:
+                process.wake()
             return
-        input_.add(given(rows, source, stime, self.now), self.now)
-        for process in self._app.sources[source].processes:
-            process.wake()
+        if stime is not None:
+            raise ValueError(f"stime={stime!r}: topic {source!r} says in app.topic() what the time of its rows is")
+        self._app.topics.send(source, given_records(rows, source, foreign), self.now)
 
     def advance(self, duration: str) -> None:
         """Let time pass: "3s", "250ms".
@@ -210,8 +208,7 @@ class World:
             for process in machine.processes:
                 process.wake()
         self._app.topics.end()
-        inputs = (*self._app.inputs.values(), *self._app.topics.inputs.values())
-        last_us = max([self.now, *(input_.last_us for input_ in inputs)])
+        last_us = max(self.now, self._app.last_us)
         while unfinished := self._unfinished():
             if self.now >= last_us + within_us:
                 raise WorldError(f"{within} after the last row {'; '.join([*unfinished, *self._failures()])}")
