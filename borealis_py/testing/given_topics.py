@@ -20,7 +20,7 @@ from borealis_py.testing.topic_records import GivenRecord, given_records
 
 @dataclass(frozen=True, slots=True)
 class DecodedTopic:
-    """What the records of a source's topic are, by partition."""
+    """What the records of the topic of `source` are: what `decoder` made of them, in `partitions` by their numbers."""
 
     source: str
     decoder: TopicDecoder

@@ -37,7 +37,8 @@ TopicRow = Mapping[str, object] | bytes | tuple[Time, Mapping[str, object] | byt
 
 @dataclass(frozen=True, slots=True)
 class GivenRecord:
-    """One record. `time_us`: its timestamp in Kafka, microseconds since 1970; None: none was given."""
+    """One record. `partition`: where it lies. `value`: its bytes; None: a tombstone. `time_us`: its timestamp in Kafka,
+    microseconds since 1970; None: none was given."""
 
     partition: int
     value: bytes | None

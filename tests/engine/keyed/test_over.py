@@ -218,7 +218,7 @@ def test_the_calls_of_lag_that_a_refusal_names_are_accepted(last: int, named: li
 
     with pytest.raises(QueryError) as refused:
         compiled(f"lag(x, {last})")
-    assert str(refused.value).rpartition(" here: ")[2].split(" or ") == named
+    assert str(refused.value).splitlines()[0].rpartition(" here: ")[2].split(" or ") == named
     for call in named:
         compiled(call)
 
