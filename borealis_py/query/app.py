@@ -207,7 +207,8 @@ class App:
             if stime is not None:
                 raise QueryError(f"table {name!r}: stime= names a column of a topic; publishers give each row its time")
             return self.source(name, schema, partitions).table(key, deleted)
-        keys = table_key(key, check_schema(columns_of(schema, f"topic {name!r}"), f"topic {name!r}"))
+        columns = check_schema(columns_of(schema, f"topic {name!r}"), f"topic {name!r}")
+        keys = table_key(key, tuple(columns))
         alone = keys[0] if len(keys) == 1 else None
         changes = self.topic(
             name, topic, schema, key=alone, stime=stime, stime_unit=stime_unit, lateness=lateness, start="earliest",

@@ -11,7 +11,20 @@ from __future__ import annotations
 from borealis_py.testing.results import RefusedRow, Results
 from borealis_py.testing.run_app import run
 from borealis_py.testing.times import START_US, Time, to_stime
+from borealis_py.testing.topic_records import TopicRecord, TopicRow
 from borealis_py.testing.views import ShownChange
 from borealis_py.testing.world import World, WorldError
 
-__all__ = ["START_US", "RefusedRow", "Results", "ShownChange", "Time", "World", "WorldError", "run", "to_stime"]
+__all__ = [
+    "START_US",
+    "RefusedRow",
+    "Results",
+    "ShownChange",
+    "Time",
+    "TopicRecord",
+    "TopicRow",
+    "World",
+    "WorldError",
+    "run",
+    "to_stime",
+]

@@ -3,29 +3,38 @@
 from __future__ import annotations
 
 from borealis_py.app.check import check_query_threshold
-from borealis_py.app.state import AppState
+from borealis_py.app.foreign import check_foreign
+from borealis_py.app.state import AppState, NoSuchApp
 from borealis_py.app.topics import topics_of
 from borealis_py.client.target import Target
 from borealis_py.engine.applied.described import described as functions_described
 from borealis_py.engine.keyed.table_file import known
+from borealis_py.ingress.decoder import TopicDecoder
+from borealis_py.ingress.decoders import decoder_for
 from borealis_py.log import topics
 from borealis_py.log.base import Feed, NewRecord
 from borealis_py.log.description import APP_KEY
 from borealis_py.log.messages import Description, encode
 from borealis_py.protocol.settings import Timing
 from borealis_py.query import App, QueryError
+from borealis_py.query.errors import did_you_mean
+from borealis_py.query.names import base_name
 from borealis_py.query.spec import AppSpec
 from borealis_py.simulation.log.client import MemoryLog
+from borealis_py.testing.topic_records import read_as
 
 APP_UID = "test"
 """The only life of an app in a test."""
+PARTITIONS = 1
+"""Of a foreign topic of which the app does not say how many it has: no test has a broker to ask."""
 
 
 def loaded(app: App) -> AppSpec:
     """The app as a value, as far as it can be checked without compiling its queries.
 
     Raises:
-        TypeError: no App. QueryError: it has no query, or a node that no query reads.
+        TypeError: no App. QueryError: it has no query, a node that no query reads, or a foreign topic that its queries
+            cannot use.
         SettingsError: a threshold that cannot hold.
     """
     if not isinstance(app, App):
@@ -35,6 +44,8 @@ def loaded(app: App) -> AppSpec:
         raise QueryError(f"app {spec.name!r} has no query. Add one with app.query(name, stream)")
     for name, query in spec.queries.items():
         check_query_threshold(Timing(), name, query.threshold_us, spec.position(name))
+    spec = spec.with_partitions({name: PARTITIONS for name, one in spec.ingresses.items() if not one.inputs})
+    check_foreign(spec, Timing())
     return spec
 
 
@@ -44,6 +55,32 @@ def described(spec: AppSpec, log: MemoryLog, origin: int) -> AppState:
     log.client("up").admin().create(topics_of(spec))
     log.broker.append(NewRecord(Feed(topics.settings(spec.name)), encode(description), APP_KEY.encode()))
     return AppState(spec.name, spec, description)
+
+
+def check_source(state: AppState, name: str) -> None:
+    """Raises NoSuchApp for a name that is no source to which a test gives rows, with the nearest."""
+    ingresses = state.spec.ingresses
+    if name in ingresses:
+        return
+    topic = base_name(name)
+    if topic in ingresses and name in state.runs.sources:
+        raise NoSuchApp(
+            f"app {state.name!r}: {name!r} is an input of topic {topic!r}: give its rows as {topic!r}; "
+            "TopicRecord(row, partition=1) says in which partition one lies"
+        )
+    if ingresses and name not in state.runs.sources and name not in state.spec.all_nodes:
+        names = [one for one in state.runs.sources if base_name(one) not in ingresses] + [*ingresses]
+        hint = did_you_mean(name, names) or ";"
+        raise NoSuchApp(f"app {state.name!r} has no source {name!r}{hint} sources: {', '.join(names)}")
+    state.schema(name)
+
+
+def decoder_of(spec: AppSpec, source: str, heartbeats: bool = True) -> TopicDecoder:
+    """Decodes the foreign topic of a source. `heartbeats`: it tells them from rows; False: they are rows, too."""
+    ingress = read_as(spec.ingresses[source])
+    if not heartbeats:
+        ingress = ingress.model_copy(update={"heartbeat": None})
+    return decoder_for(source, ingress, spec.sources[source], Timing().row_max_bytes)
 
 
 def target_of(state: AppState, source: str) -> Target:

@@ -25,7 +25,7 @@ class GivenRow:
     reason: str = ""
 
 
-def given(rows: Iterable[TimedRow], source: str, column: str | None, first_us: int, step_us: int = 0) -> list[GivenRow]:
+def given(rows: Iterable[object], source: str, column: str | None, first_us: int, step_us: int = 0) -> list[GivenRow]:
     """Rows with their times.
 
     Args:

@@ -1,7 +1,8 @@
 """`run`: what an app's corrected streams hold in the end, computed at once.
 
-Production publishers write the rows into the simulated log, and each query is computed from it as the audit does: same
-fold, order and kernel, over the whole of its nodes as one. So the rows are those that replicas publish, bit for bit.
+Production publishers write the rows into the simulated log, those of foreign topics are copied into it, and each query
+is computed from it as the audit does: same fold, order and kernel, over the whole of its nodes as one. So the rows are
+those that replicas publish, bit for bit.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from borealis_py.engine.applied.code_in_place import CodeInPlace
 from borealis_py.log import topics
 from borealis_py.log.kernel import Kernel
 from borealis_py.query import App
+from borealis_py.query.names import base_name
 from borealis_py.query.partitions import flattened, parts_of
 from borealis_py.query.spec import AppSpec
 from borealis_py.query.units import parse_duration
@@ -28,10 +30,12 @@ from borealis_py.simulation.cluster.clock import Scheduler
 from borealis_py.simulation.log.client import MemoryLog
 from borealis_py.simulation.log.latency import Latencies
 from borealis_py.simulation.quiet import quiet
-from borealis_py.testing.loading import described, loaded, target_of
+from borealis_py.testing.given_topics import decoded_topics
+from borealis_py.testing.loading import check_source, described, loaded, target_of
 from borealis_py.testing.results import RefusedRow, Results, refused
 from borealis_py.testing.rows import GivenRow, TimedRow, given
 from borealis_py.testing.times import START_US
+from borealis_py.testing.topic_records import TopicRow
 from reconcile.audit import whole_ranges
 from reconcile.replay import Replay
 from reconcile.replay_context import ReplayContext
@@ -44,7 +48,7 @@ STIME_MAX = 2**53
 
 def run(
     app: App,
-    rows: Mapping[str, Iterable[TimedRow]],
+    rows: Mapping[str, Iterable[TimedRow | TopicRow]],
     *,
     stime: str | None = None,
     every: str = "1ms",
@@ -55,11 +59,15 @@ def run(
     Args:
         rows: for each source its rows, as dicts of columns. A source that is left out has none; a source with
             partitions is given by partition ("clicks.0"). A row's time is, in this order: that of a pair
-            `(time, row)`, written in any way that `to_stime` takes; that in the column `stime`; or by `every`.
+            `(time, row)`, written in any way that `to_stime` takes; that in the column `stime`; or by `every`. A topic
+            of other programs is given by its name ("orders"): what its producers write, in order, as dicts (they become
+            JSON objects), as bytes in its format, or as `TopicRecord`; the time of a pair is the record's in Kafka.
         stime: a column with the times, as microseconds, ISO 8601 or `datetime`. It need not be in the source's schema.
+            Topics go by their own `stime=`.
         every: rows without a time follow each other at this distance, from 2026-01-01 on ("0s": all at once).
         lateness: None: no row is late, whatever the order. Otherwise rows arrive in the given order, and one whose time
-            lies more than this behind the largest before it in its source is a dead letter.
+            lies more than this behind the largest before it in its source is a dead letter. Topics go by their own
+            `lateness=`, in each partition. There is no clock: nothing is in the future.
 
     Returns:
         The rows of each query, and the dead letters.
@@ -69,20 +77,28 @@ def run(
         SettingsError: a threshold that cannot hold.
         NoSuchApp: no such source; the message has the nearest names.
         PublisherError: a lateness of more than a day.
-        TypeError, ValueError: something that is no row, or no time.
+        TypeError, ValueError: something that is no row or record, or no time.
     """
     spec = loaded(app)
     every_us = parse_duration(every, "every", zero=True)
     lateness_us = None if lateness is None else parse_duration(lateness, "lateness", zero=True)
-    timed = {source: given(some, source, stime, START_US, every_us) for source, some in rows.items()}
+    own = {source: some for source, some in rows.items() if source not in spec.ingresses}
+    foreign = decoded_topics(spec, rows, every_us)
+    timed = {source: given(some, source, stime, START_US, every_us) for source, some in own.items()}
     stimes = [row.stime for some in timed.values() for row in some if row.stime is not None]
+    stimes += [stime for topic in foreign for stime in topic.stimes]
     buckets = Buckets(spec.bucket_us)
     origin = buckets.of(min((at for at in stimes if 0 < at < STIME_MAX), default=START_US))
     log = MemoryLog(Scheduler(START_US), delays=_AT_ONCE)
     state = described(spec, log, origin)
+    for source in timed:
+        check_source(state, source)
     with quiet():
-        for source in state.runs.sources.keys() | timed.keys():
-            _publish(log, state, source, timed.get(source, []), lateness_us)
+        for source in state.runs.sources:
+            if base_name(source) not in spec.ingresses:
+                _publish(log, state, source, timed.get(source, []), lateness_us)
+        for topic in foreign:
+            topic.copy(log, state)
         return _computed(log, state)
 
 

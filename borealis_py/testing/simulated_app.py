@@ -1,4 +1,4 @@
-"""A user's app on the simulated log: production replicas with the real kernel, publishers, live subscribers.
+"""A user's app on the simulated log: production replicas with the real kernel, publishers, ingresses, live subscribers.
 
 It is passive: `testing.world` lets time pass and makes things fail. Replicas of one node share one kernel, since what
 it remembers is in the state that it is given; a redo takes the simulated time of one without Spark.
@@ -19,11 +19,12 @@ from borealis_py.engine.applied.code_in_place import CodeInPlace
 from borealis_py.log import topics
 from borealis_py.log.base import Feed, LogError, NewRecord
 from borealis_py.log.kernel import Kernel
-from borealis_py.log.messages import encode
+from borealis_py.log.messages import EndOfSource, encode
 from borealis_py.node.peers import Peers
 from borealis_py.node.recovering.setting import increments_of, paced
 from borealis_py.observe.live_view import open_partition
 from borealis_py.protocol.states import ReplicaState
+from borealis_py.query.names import base_name
 from borealis_py.query.partitions import parts_of
 from borealis_py.query.spec import AppSpec
 from borealis_py.runtime.specs import replica_spec
@@ -34,6 +35,7 @@ from borealis_py.simulation.cluster.roles import ClientProcess, ReplicaProcess
 from borealis_py.simulation.cluster.storage import SimRedos, Spark
 from borealis_py.simulation.log.client import MemoryLog
 from borealis_py.testing.loading import described, target_of
+from borealis_py.testing.simulated_topics import IngressProcess, SimulatedTopics
 from borealis_py.testing.source_process import SourceInput, SourceProcess
 from borealis_py.testing.views import LiveLog
 from reconcile.replay_context import ReplayContext
@@ -64,11 +66,14 @@ class SimulatedApp:
         self.buckets = Buckets(spec.bucket_us)
         self._seed, self._lateness_us = seed, lateness_us
         self.kernels: dict[str, Kernel] = {}
-        self.state = described(spec, self.log, self.buckets.of(start_us))
+        waits_us = max((one.lateness_us for one in spec.ingresses.values()), default=0)
+        self.state = described(spec, self.log, self.buckets.of(start_us - waits_us))  # as `up` begins (`app.origin`)
         self._compile()
         runs = self.state.runs
-        self.inputs = {source: SourceInput() for source in runs.sources}
-        self.sources = {source: self._machine(source, partial(self._source, source)) for source in runs.sources}
+        published = [source for source in runs.sources if base_name(source) not in spec.ingresses]
+        self.inputs = {source: SourceInput() for source in published}
+        self.sources = {source: self._machine(source, partial(self._source, source)) for source in published}
+        self.topics = SimulatedTopics(self.state, self.log, seed, self._machine, self._rng, self._end_source)
         self._disks = {node: {k: Disk() for k in range(of.replicas)} for node, of in runs.all_nodes.items()}
         self.replicas = {
             f"{node}.r{k}": self._machine(f"{node}.r{k}", partial(self._replica, node, k))
@@ -87,7 +92,7 @@ class SimulatedApp:
 
     def start(self) -> None:
         """Start every process."""
-        for machine in (*self.sources.values(), *self.replicas.values()):
+        for machine in (*self.sources.values(), *self.topics.machines.values(), *self.replicas.values()):
             machine.start_process()
         for query in self.state.spec.queries:
             for number, part in enumerate(parts_of(self.state.spec, query)):
@@ -97,7 +102,18 @@ class SimulatedApp:
     def unready(self) -> list[str]:
         """Names of processes that do not work yet."""
         waiting = [name for name, machine in self.replicas.items() if not _at_work(machine.current)]
-        return waiting + [name for name, machine in self.sources.items() if not _at_work(machine.current)]
+        writers = {**self.sources, **self.topics.ingresses}
+        return waiting + [name for name, machine in writers.items() if not _at_work(machine.current)]
+
+    def ended(self, source: str) -> bool:
+        """Whether no row of a source follows those that it has got."""
+        return self.topics.inputs[source].ended if source in self.topics.inputs else self.inputs[source].ended
+
+    @property
+    def last_us(self) -> int:
+        """When the last row is sent; 0: none is left."""
+        published = [one.last_us for one in self.inputs.values()]
+        return max([*published, *(one.last_us for one in self.topics.inputs.values())], default=0)
 
     def put_setting(self, key: str, value: msgspec.Struct) -> None:
         """Append a record to the settings topic, as a command would."""
@@ -107,6 +123,9 @@ class SimulatedApp:
         """Release the engines' memory."""
         for kernel in self.kernels.values():
             kernel.close()
+
+    def _end_source(self, source: str) -> None:
+        self.put_setting(f"end/{source}", EndOfSource(self.state.app_uid))
 
     def _codec(self, query: str) -> Kernel:
         return self.kernels[parts_of(self.state.spec, query)[0]]
@@ -187,6 +206,8 @@ class SimulatedApp:
 def _at_work(process: Process | None) -> bool:
     if isinstance(process, SourceProcess):
         return process.session.ready
+    if isinstance(process, IngressProcess):
+        return process.ready
     return isinstance(process, ReplicaProcess) and process.replica.manager.state is not ReplicaState.RECOVERING
 
 

@@ -23,11 +23,12 @@ from borealis_py.query.partitions import parts_of
 from borealis_py.query.units import parse_duration
 from borealis_py.simulation.cluster.processes import Machine
 from borealis_py.simulation.quiet import quiet
-from borealis_py.testing.loading import loaded
+from borealis_py.testing.loading import check_source, loaded
 from borealis_py.testing.results import RefusedRow, refused_in
 from borealis_py.testing.rows import TimedRow, given
 from borealis_py.testing.simulated_app import SimulatedApp
 from borealis_py.testing.times import START_US
+from borealis_py.testing.topic_records import TopicRow, given_records
 from borealis_py.testing.views import ShownChange
 
 WARM_UP_US = 2_000_000
@@ -44,13 +45,15 @@ class WorldError(Exception):
 class World:
     """An app that runs in simulated time, from 2026-01-01T00:00:00Z on, when everything is ready.
 
-    Each replica of each node is a process, and so is the publisher of each source and one live subscriber of each
-    query. Messages, turns and take-overs take as long as on one machine with a local broker; the rows themselves take
+    Each replica of each node is a process, and so are the publisher of each source, the producers of each topic of
+    other programs, the two ingresses that copy topics, and one live subscriber of each query. Messages, turns and
+    take-overs take as long as on one machine with a local broker; the rows themselves take
     no time. Use it as a context manager, or call `close`.
 
     Args:
         seed: of how long each message and turn takes. Another seed is another history of the same app.
-        lateness: how long after its time a row may be sent; rows that come later are dead letters. Results wait for it.
+        lateness: how long after its time a row may be sent to a publisher; rows that come later are dead letters.
+            Results wait for it. Topics go by their own.
 
     Raises:
         QueryError: what `borealis check` says of the app; or a lateness that is no duration.
@@ -80,14 +83,17 @@ class World:
 
     # What happens -----------------------------------------------------------------------------------------------------
 
-    def send(self, source: str, *rows: TimedRow, stime: str | None = None) -> None:
-        """Give rows to the publisher of a source. They arrive as time passes: see `advance`.
+    def send(self, source: str, *rows: TimedRow | TopicRow, stime: str | None = None) -> None:
+        """Give rows to the publisher of a source, or to the producers of a topic. They arrive as time passes: see
+        `advance`.
 
         Args:
-            source: its name; of a source with partitions, one of them ("clicks.0").
+            source: its name; of a source with partitions, one of them ("clicks.0"); of a topic, its own ("orders").
             rows: dicts of columns, or pairs `(time, row)`, as for `run`. A row with a time is sent at that time, or at
                 once if it has passed: it is late then, unless the lateness allows it. A row without a time happens now.
-            stime: a column with the times, as for `run`.
+                Records of a topic are written at the time of their pair, else at the time that their column `stime=`
+                has, if that is less than a day ahead.
+            stime: a column with the times, as for `run`. A topic has its own.
 
         Raises:
             NoSuchApp: no such source; the message has the nearest names.
@@ -95,13 +101,18 @@ class World:
             TypeError, ValueError: something that is no row, or no time.
         """
         self._open()
-        self._state.schema(source)
-        input_ = self._app.inputs[source]
-        if input_.ended:
+        check_source(self._state, source)
+        if self._app.ended(source):
             raise WorldError(f"source {source!r} has ended: send its rows before end()")
-        input_.add(given(rows, source, stime, self.now), self.now)
-        for process in self._app.sources[source].processes:
-            process.wake()
+        foreign = self._state.spec.ingresses.get(source)
+        if foreign is None:
+            self._app.inputs[source].add(given(rows, source, stime, self.now), self.now)
+            for process in self._app.sources[source].processes:
+                process.wake()
+            return
+        if stime is not None:
+            raise ValueError(f"stime={stime!r}: topic {source!r} says in app.topic() what the time of its rows is")
+        self._app.topics.send(source, given_records(rows, source, foreign), self.now)
 
     def advance(self, duration: str) -> None:
         """Let time pass: "3s", "250ms".
@@ -115,6 +126,9 @@ class World:
     def lose(self, source: str, for_: str | None = None) -> None:
         """Keep all replicas from reading a source, as `borealis fail source` does. Its publisher continues.
 
+        A topic ("orders") cannot be read by its ingresses meanwhile; its producers continue. Of one of its inputs
+        ("orders.0") replicas read nothing.
+
         Args:
             for_: how long, from now on, like "8s"; None: until `heal`.
 
@@ -123,17 +137,23 @@ class World:
             QueryError: not a duration.
         """
         self._open()
-        self._state.schema(source)
+        foreign = source in self._state.spec.ingresses
+        if not foreign and source not in self._state.runs.sources:
+            check_source(self._state, source)
         until_us = NEVER_US if for_ is None else self.now + parse_duration(for_, "lose")
         self._lost[source] = max(until_us, self._lost.get(source, 0))
-        self._app.put_setting(f"fail/{source}", SourceFailure(self._lost[source]))
+        if foreign:
+            self._app.topics.lose(source)
+            self._scheduler.at(until_us, lambda: self._find(source))
+        else:
+            self._app.put_setting(f"fail/{source}", SourceFailure(self._lost[source]))
 
     def kill(self, name: str, for_: str | None = None) -> None:
         """Kill processes: what they had in memory is lost. Replicas start again from their checkpoints.
 
         Args:
-            name: "sales.r0" for a replica, "sales" for all replicas of a node or query, or a source for its publisher;
-                rows that it is given meanwhile wait.
+            name: "sales.r0" for a replica, "sales" for all replicas of a node or query, a source for its publisher, a
+                topic for its producers, or "ingress-0"; rows that are given meanwhile wait.
             for_: until they are started again; None: until `heal`.
 
         Raises:
@@ -150,7 +170,9 @@ class World:
         """End all failures now: lost sources can be read, killed processes start, paused ones go on."""
         self._open()
         for source, until_us in self._lost.items():
-            if until_us > self.now:
+            if source in self._state.spec.ingresses:
+                self._app.topics.find(source)
+            elif until_us > self.now:
                 self._app.put_setting(f"fail/{source}", SourceFailure(self.now))
         self._lost.clear()
         with quiet():
@@ -185,7 +207,8 @@ class World:
             self._app.inputs[name].ended = True
             for process in machine.processes:
                 process.wake()
-        last_us = max([self.now, *(input_.last_us for input_ in self._app.inputs.values())])
+        self._app.topics.end()
+        last_us = max(self.now, self._app.last_us)
         while unfinished := self._unfinished():
             if self.now >= last_us + within_us:
                 raise WorldError(f"{within} after the last row {'; '.join([*unfinished, *self._failures()])}")
@@ -286,8 +309,13 @@ class World:
         if over is not None:
             over()
 
+    def _find(self, source: str) -> None:
+        """A topic that was lost can be read again, unless it is to be lost for longer."""
+        if self._lost.get(source, 0) <= self.now:
+            self._app.topics.find(source)
+
     def _named(self, name: str) -> list[Machine]:
-        replicas, sources = self._app.replicas, self._app.sources
+        replicas, sources = self._app.replicas, {**self._app.sources, **self._app.topics.machines}
         of_node = [machine for one, machine in replicas.items() if name in _nodes(one)]
         found = of_node or [machine for one, machine in {**replicas, **sources}.items() if one == name]
         if not found:
@@ -309,7 +337,7 @@ class World:
     def _failures(self) -> list[str]:
         """What still fails, for people."""
         lost = [f"{source} is lost" for source, until_us in self._lost.items() if until_us > self.now]
-        machines = {**self._app.replicas, **self._app.sources}
+        machines = {**self._app.replicas, **self._app.sources, **self._app.topics.machines}
         return lost + [f"{name} does not run" for name, machine in machines.items() if machine.troubled]
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from hypothesis import strategies as st
 
 from borealis_py import App
-from borealis_py.testing import World
+from borealis_py.testing import TopicRow, World
 from borealis_py.testing.rows import TimedRow
 
 Failure = tuple[str, str, str]
@@ -25,7 +25,7 @@ def failures(sources: Sequence[str], processes: Sequence[str]) -> st.SearchStrat
     return st.lists(failure, max_size=6)
 
 
-def ended(app: App, rows: Mapping[str, list[TimedRow]], suffered: Iterable[Failure], seed: int) -> World:
+def ended(app: App, rows: Mapping[str, Sequence[TimedRow | TopicRow]], suffered: Iterable[Failure], seed: int) -> World:
     """A world that got these rows of its sources, suffered this, and has ended."""
     world = World(app, seed=seed)
     for source, some in rows.items():

@@ -28,7 +28,14 @@ RESULTS = (
     subscriber.LiveChange,
     errors.QueryError,
 )
-IN_TESTS = (testing.World, testing.Results, testing.ShownChange, testing.RefusedRow, testing.WorldError)
+IN_TESTS = (
+    testing.World,
+    testing.Results,
+    testing.ShownChange,
+    testing.RefusedRow,
+    testing.TopicRecord,
+    testing.WorldError,
+)
 MADE_BY_OTHERS = {"Stream", "Windowed", "Framed", "Table", "Publisher"}
 """Nobody calls their constructors."""
 _HEADING = re.compile(r"(Args|Returns|Raises):")

@@ -117,9 +117,9 @@ class OverCompiler:
         by: Any = rest[0].get("value", {}).get("value") if rest else 1
         plain = not (lag["distinct"] or lag["filter"] or lag["order_bys"]["orders"]) and len(lag["children"]) in (1, 2)
         if not plain or not isinstance(by, int) or isinstance(by, bool) or not 1 <= by < self._op.last:
-            raise expression.error(
-                f"lag() takes an expression and a number of rows, 1 to {self._op.last - 1} here: lag(x) or lag(x, 3)"
-            )
+            most = self._op.last - 1
+            here = "1 here: lag(x)" if most == 1 else f"1 to {most} here: lag(x) or lag(x, {most})"
+            raise expression.error(f"lag() takes an expression and a number of rows, {here}")
         value = {"type": {"id": "INTEGER", "type_info": None}, "is_null": False, "value": by}
         constant = {"class": "CONSTANT", "type": "VALUE_CONSTANT", "alias": "", "query_location": 0, "value": value}
         chosen = {

@@ -8,12 +8,11 @@ from contextlib import ExitStack
 from functools import partial
 
 from borealis_py.app.process_spec import ProcessSpec
+from borealis_py.app.sources.copying import plan_of
 from borealis_py.app.state import AppState, read_app
-from borealis_py.client.target import Target
 from borealis_py.ingress.catch_up import BacklogFronts
 from borealis_py.ingress.decoder import TopicDecoder
 from borealis_py.ingress.decoders import decoder_for
-from borealis_py.ingress.plan import IngressPlan
 from borealis_py.ingress.session import IngressSession
 from borealis_py.kafka.log import KafkaLog
 from borealis_py.kafka.schema_registry import ConfluentRegistry
@@ -24,7 +23,6 @@ from borealis_py.observe.ingress_metrics import IngressCollector
 from borealis_py.observe.ingress_registry import IngressRegistry
 from borealis_py.protocol.settings import SettingsError
 from borealis_py.query.ingress_spec import IngressSpec
-from borealis_py.query.names import part_name
 from borealis_py.runtime.ingress.after_end import stay
 from borealis_py.runtime.ingress.host import IngressHost, StatusSender
 from borealis_py.runtime.ingress.member import TopicMember
@@ -107,24 +105,6 @@ def _registry_of(spec: IngressSpec, process: ProcessSpec, closing: ExitStack) ->
     registry = ConfluentRegistry(process.registry_of(spec.cluster))
     closing.callback(registry.close)
     return registry
-
-
-def plan_of(state: AppState, source: str) -> IngressPlan:
-    """What the ingress of a source copies, and into what."""
-    spec, timing = state.spec.ingresses[source], state.timing
-    targets = tuple(
-        Target(
-            state.name,
-            state.app_uid,
-            part_name(source, i),
-            state.spec.bucket_us,
-            state.origin,
-            ahead_max_us=timing.ahead_max_us,
-            row_max_bytes=timing.row_max_bytes,
-        )
-        for i in range(spec.inputs)
-    )
-    return IngressPlan(spec, state.spec.sources[source], targets)
 
 
 def _new_uid(run: str) -> str:

@@ -207,6 +207,22 @@ def test_what_cannot_be_computed_over_a_frame_is_refused(expression: str, said: 
         compile_query(app.describe(), "q")
 
 
+@pytest.mark.parametrize(
+    ("last", "named"), [(2, ["lag(x)"]), (3, ["lag(x)", "lag(x, 2)"]), (9, ["lag(x)", "lag(x, 8)"])]
+)
+def test_the_calls_of_lag_that_a_refusal_names_are_accepted(last: int, named: list[str]) -> None:
+    def compiled(call: str) -> None:
+        app = App("test")
+        app.query("q", app.source("a", schema=worlds.COLUMNS).over("k", last=last, within="1s").map(m=call))
+        compile_query(app.describe(), "q").close()
+
+    with pytest.raises(QueryError) as refused:
+        compiled(f"lag(x, {last})")
+    assert str(refused.value).splitlines()[0].rpartition(" here: ")[2].split(" or ") == named
+    for call in named:
+        compiled(call)
+
+
 def test_frames_that_cannot_be_are_refused() -> None:
     app = App("test")
     a: Stream = app.source("a", schema=worlds.COLUMNS)
