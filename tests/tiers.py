@@ -36,6 +36,7 @@ SLOW = (
     "tests/drills/test_crashes.py",
     "tests/drills/test_inputs.py",
     "tests/drills/test_retention.py",
+    "tests/e2e/test_console_producers.py",
     "tests/e2e/test_grown_topic.py",
     "tests/engine/test_extremes.py",
     "tests/engine/test_partitions.py",
