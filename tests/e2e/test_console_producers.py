@@ -27,7 +27,7 @@ TEXT = """
 from borealis_py import App
 
 app = App("typed")
-lines = app.topic("lines", topic="TOPIC", schema={"n": "int64", "name": "string"}, lateness="500ms")
+lines = app.topic("lines", topic="TOPIC", schema={"n": "int64", "name": "string"}, lateness="3s")
 app.query("all", lines.filter("n >= 0"), replicas=1)
 """
 NAMES = ("tea", "Käse", 'a "b" \\ c', "💧", "")

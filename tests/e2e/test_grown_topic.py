@@ -21,6 +21,7 @@ pytestmark = [pytest.mark.e2e, pytest.mark.broker, pytest.mark.timeout(180)]
 
 APP, SOON_S = "growing", 20.0
 """`SOON_S`: Kafka's client learns of new partitions by itself after 5 minutes."""
+LATENESS = "3s"
 CENTS = (100, 20, 3)
 """Of each row, by its partition."""
 
@@ -37,7 +38,7 @@ def topic(
     monkeypatch.setenv("BOREALIS_BOOTSTRAP", bootstrap)
     made = Topic(bootstrap, f"prod.{APP}", 1)
     until(lambda: KafkaLog(bootstrap).admin().partitions(made.name) == 1, "clients see the topic")
-    (tmp_path / "app.py").write_text(app_text(APP, made.name))
+    (tmp_path / "app.py").write_text(app_text(APP, made.name).replace("500ms", LATENESS))
     said = borealis("up", "app.py", "--host", "process", "--origin", "now")
     try:
         assert said.code == 0, said.err
