@@ -38,6 +38,7 @@ SLOW = (
     "tests/drills/test_retention.py",
     "tests/e2e/test_console_producers.py",
     "tests/e2e/test_grown_topic.py",
+    "tests/e2e/test_join_of_topics.py",
     "tests/e2e/test_partition_without_leader.py",
     "tests/engine/test_extremes.py",
     "tests/engine/test_partitions.py",
