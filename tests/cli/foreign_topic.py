@@ -32,10 +32,14 @@ class Topic:
 
     def __init__(self, bootstrap: str, name: str, partitions: int) -> None:
         self.name = name
+        self._bootstrap = bootstrap
         self._admin = AdminClient({"bootstrap.servers": bootstrap})
-        self._producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 0})
+        self._producer = self._new_producer()
         for made in self._admin.create_topics([NewTopic(name, partitions, 1)]).values():
             made.result()
+
+    def _new_producer(self) -> Producer:
+        return Producer({"bootstrap.servers": self._bootstrap, "linger.ms": 0})
 
     def send(self, *values: object, partition: int = 0) -> None:
         for value in values:
@@ -44,8 +48,11 @@ class Topic:
         assert self._producer.flush(20) == 0
 
     def grow(self, partitions: int) -> None:
+        """Add partitions, and write with a producer that knows them: one that has written keeps what it knew."""
         for made in self._admin.create_partitions([NewPartitions(self.name, partitions)]).values():
             made.result()
+        producer = self._producer = self._new_producer()
+        until(lambda: len(producer.list_topics(self.name).topics[self.name].partitions) == partitions, "it has grown")
 
     def close(self) -> None:
         self._admin.delete_topics([self.name])

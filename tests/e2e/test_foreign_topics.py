@@ -22,6 +22,7 @@ from borealis_py.api import subscribe
 from borealis_py.app.replicas import ProcessName, ReplicaProcesses
 from borealis_py.client.subscriber import LiveChange, Row
 from tests.cli.commands import Borealis, borealis, status  # noqa: F401  # a fixture
+from tests.support.results import Results
 from tests.support.running import until
 
 pytestmark = [pytest.mark.e2e, pytest.mark.broker, pytest.mark.timeout(240)]
@@ -119,26 +120,9 @@ def shops(bootstrap: str) -> Iterator[dict[str, Shop]]:
     admin.delete_topics(["prod.berlin", "prod.paris"])
 
 
-class Live:
-    """What a live reader has seen, from a thread of its own."""
-
-    def __init__(self, bootstrap: str) -> None:
-        self.seen: list[LiveChange] = []
-        self.stop = threading.Event()
-        self._thread = threading.Thread(target=self._follow, args=(bootstrap,))
-        self._thread.start()
-
-    def _follow(self, bootstrap: str) -> None:
-        for change in subscribe("sales", "live", app=APP, bootstrap=bootstrap, stop=self.stop):
-            self.seen.append(change)
-
-    def close(self) -> None:
-        self.stop.set()
-        self._thread.join()
-
-    def lacking(self, source: str, since: int = 0) -> list[LiveChange]:
-        """Tentative results with rows that lack this source alone."""
-        return [c for c in self.seen[since:] if c.kind == "TENTATIVE" and c.rows and c.missing_sources == (source,)]
+def lacking(live: Results, source: str) -> list[LiveChange]:
+    """Tentative results with rows that lack this source alone."""
+    return [c for c in live.seen if c.kind == "TENTATIVE" and c.rows and c.missing_sources == (source,)]
 
 
 def expected(shops: Mapping[str, Shop]) -> dict[int, tuple[int, int]]:
@@ -196,7 +180,7 @@ def test_a_silent_producer_and_a_killed_ingress_cost_nothing_in_the_end(
     bootstrap: str,
     borealis: Borealis,  # noqa: F811
 ) -> None:
-    live = Live(bootstrap)
+    live = Results("sales", APP, bootstrap, "live")
     try:
         until(lambda: any(c.kind == "STABLE" and c.rows for c in live.seen), "results come")
         shops["paris"].silent.set()
@@ -204,11 +188,11 @@ def test_a_silent_producer_and_a_killed_ingress_cost_nothing_in_the_end(
 
         def without_paris() -> list[Mapping[str, Any]]:
             """Results that say that they lack Paris, of windows in which it had sent nothing yet."""
-            rows = (row for change in live.lacking("paris.0") for row in change.rows)
+            rows = (row for change in lacking(live, "paris.0") for row in change.rows)
             return [row for row in rows if row["window_start"] > silent_us]
 
         until(lambda: len(without_paris()) >= 2, "results lack Paris, and say so")
-        assert {change.completeness for change in live.lacking("paris.0")} == {0.75}  # of four inputs
+        assert {change.completeness for change in lacking(live, "paris.0")} == {0.75}  # of four inputs
         assert all(row["cents"] == 200 * row["sold"] > 0 for row in without_paris())
         missing = [
             i["missing"] for one in status(borealis, APP)["ingresses"] for i in one.get("inputs", ()) if i["missing"]

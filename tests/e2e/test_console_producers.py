@@ -1,0 +1,93 @@
+"""What people write into a topic from a shell: lines of JSON, by Kafka's own console producer and by kcat. They carry
+no time, so the records' own timestamps count. Broker, replica and ingresses are real.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+from collections.abc import Iterator, Sequence
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from borealis_py.kafka.errors import BrokerError
+from tests.cli.commands import Borealis, borealis, status  # noqa: F401  # a fixture
+from tests.cli.foreign_topic import Topic
+from tests.support import kafka_tools
+from tests.support.results import Results
+from tests.support.running import until
+
+pytestmark = [pytest.mark.e2e, pytest.mark.broker, pytest.mark.timeout(180)]
+
+APP = "typed"
+TEXT = """
+from borealis_py import App
+
+app = App("typed")
+lines = app.topic("lines", topic="TOPIC", schema={"n": "int64", "name": "string"}, lateness="3s")
+app.query("all", lines.filter("n >= 0"), replicas=1)
+"""
+NAMES = ("tea", "Käse", 'a "b" \\ c', "💧", "")
+
+
+@pytest.fixture
+def topic(
+    bootstrap: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    borealis: Borealis,  # noqa: F811
+) -> Iterator[Topic]:
+    """Of two partitions. The app that reads it runs."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("BOREALIS_BOOTSTRAP", bootstrap)
+    with closing(Topic(bootstrap, f"prod.typed.{tmp_path.name}", 2)) as made:
+        (tmp_path / "app.py").write_text(TEXT.replace("TOPIC", made.name))
+        said = borealis("up", "app.py", "--host", "process", "--reset", "--origin", "now")
+        try:
+            assert said.code == 0, said.err
+            yield made
+        finally:
+            borealis("down", "--app", APP)
+
+
+def write_lines(command: Sequence[str], bootstrap: str, borealis: Borealis) -> None:  # noqa: F811
+    """Pipe lines into a program; each is to be one row, and what is no JSON a dead letter."""
+    rows = [{"n": n, "name": NAMES[n % len(NAMES)]} for n in range(300)]
+    lines = [json.dumps(row, ensure_ascii=False) for row in rows]
+    lines.insert(100, "no JSON")
+    with closing(Results("all", APP, bootstrap)) as results:
+        done = subprocess.run(
+            command, input="\n".join(lines) + "\n", capture_output=True, encoding="utf-8", timeout=60, check=False
+        )
+        assert done.returncode == 0, done.stderr
+        until(lambda: len(results.seen) >= len(rows), "each line is a row")
+    assert sorted((row.value for row in results.seen), key=lambda row: row["n"]) == rows
+    (inputs,) = (one["inputs"] for one in status(borealis, APP)["ingresses"] if one["role"] == "owner")
+    assert (sum(i["rows"] for i in inputs), sum(i["late"] for i in inputs)) == (len(rows), 0)
+    assert sum(i["dead"] for i in inputs) == 1
+    said = borealis("verify", "--app", APP)
+    assert said.code == 0, said.out + said.err
+
+
+def test_lines_of_kafkas_console_producer_are_rows(
+    topic: Topic,
+    bootstrap: str,
+    borealis: Borealis,  # noqa: F811
+) -> None:
+    try:
+        command = kafka_tools.console_producer(bootstrap, topic.name)
+    except BrokerError as exc:
+        pytest.skip(str(exc))
+    write_lines(command, bootstrap, borealis)
+
+
+@pytest.mark.skipif(shutil.which("kcat") is None, reason="kcat is not installed")
+def test_lines_of_kcat_are_rows(
+    topic: Topic,
+    bootstrap: str,
+    borealis: Borealis,  # noqa: F811
+) -> None:
+    write_lines(["kcat", "-P", "-b", bootstrap, "-t", topic.name], bootstrap, borealis)
