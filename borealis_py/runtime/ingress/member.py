@@ -99,6 +99,8 @@ class TopicMember:
         """The role after its end for good."""
         self._settings = NOTHING_SET
         """As last reported."""
+        self._missing: tuple[str, ...] = ()
+        """Of each input, why it is missing, as last reported."""
         self._log = log.bind(source=source, ingress=ingress, topic=topic)
 
     def turn(self, now_us: int) -> None:
@@ -167,14 +169,15 @@ class TopicMember:
         else:
             found = self._session.report()
         new = (found.role, found.detail) != self._told or found.settings != self._settings
-        if new or now_us >= self._report_us:
+        if new or _missing(found) != self._missing or now_us >= self._report_us:
             if self._told is None or found.role is not self._told[0]:
                 self._log.info(f"this ingress is {found.role}", detail=found.detail, uid=self._uid)
             self._send(found, now_us)
 
     def _send(self, found: SessionReport, now_us: int) -> None:
         self._told, self._report_us = (found.role, found.detail), now_us + REPORT_US
-        self._settings = settings = found.settings
+        self._settings, self._missing = found.settings, _missing(found)
+        settings = found.settings
         status = self._status
         self._tell(
             IngressStatus(
@@ -183,3 +186,7 @@ class TopicMember:
                 tuple(sorted(settings.skipped)), settings.ending,
             )
         )  # fmt: skip
+
+
+def _missing(report: SessionReport) -> tuple[str, ...]:
+    return tuple(one.missing for one in report.inputs)

@@ -88,6 +88,16 @@ def test_it_reports_each_second_and_at_once_when_its_role_changes() -> None:
     assert (last.uid, last.inputs, last.http) == ("u0", (ingress_input(),), "http://here:1")
 
 
+def test_it_reports_at_once_that_an_input_is_missing_and_that_it_is_back() -> None:
+    whole = SessionReport(IngressRole.OWNER, (ingress_input(),))
+    lost = SessionReport(IngressRole.OWNER, (ingress_input(missing="partition 0 cannot be read"),))
+    begun = Begun(Session([whole, lost, lost, whole]))
+    member = begun.member()
+    for n in range(4):
+        member.turn(5 * S + n)
+    assert [status.inputs[0].missing for status in begun.told] == ["", "partition 0 cannot be read", ""]
+
+
 @pytest.mark.parametrize("error", [PublishFailed("no"), LogUnreachable("no"), RuntimeError("no")])
 def test_one_that_fails_begins_again_after_a_pause_under_another_uid(error: Exception) -> None:
     failing, healthy = Session([error]), Session([])
