@@ -55,7 +55,7 @@ def test_inspect_shows_what_an_app_must_know_of_it(borealis: Borealis, topic: To
     topic.send(row(), row("paris", None, extra=[1]), b"garbage")
     said = borealis("inspect", topic.name)
     assert said.code == 0
-    assert 'schema={"shop": "string", "euros": "double", "at": "int64"}' in said.out
+    assert 'schema={"shop": "string", "euros": "double", "at": "int64", "extra": "json"}' in said.out
     assert 'stime="at", stime_unit="ms", lateness="500ms", partitions=2)' in said.out
     found = json.loads(borealis("inspect", topic.name, "--json").out)
     assert (found["format"], found["records"], found["unusable"], found["partitions"]) == ("json", 3, 1, 2)

@@ -124,7 +124,7 @@ def test_inspect_shows_the_fields_of_json_schemas_and_without_a_registry_those_o
     assert producer.flush(20) == 0
     try:
         alone = borealis("inspect", VISITS)
-        assert 'schema={"at": "string", "shop": "string"}' in alone.out
+        assert 'schema={"at": "timestamp", "basket": "json", "shop": "string"}' in alone.out
         assert "the fields are those that the records show" in " ".join(alone.err.split())
         (here / "borealis.yaml").write_text(f"schema_registry:\n  url: http://127.0.0.1:{registry.server_port}\n")
         said = borealis("inspect", VISITS)
