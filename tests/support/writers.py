@@ -7,17 +7,20 @@ import signal
 import subprocess
 import sys
 import threading
+from pathlib import Path
 from typing import Any
+
+PROGRAM = Path(__file__).with_name("json_writer.py")
 
 
 class Writer:
-    """A process of `tests.support.json_writer`. `acknowledged`: the ids that the broker has, as far as it was told."""
+    """A process of `json_writer.py`. `acknowledged`: the ids that the broker has, as far as it was told."""
 
     def __init__(self, bootstrap: str, topic: str, partitions: int, kind: str) -> None:
         self.acknowledged: list[int] = []
-        what = ["-m", "tests.support.json_writer", bootstrap, topic, str(partitions), kind]
+        what = [bootstrap, topic, str(partitions), kind]
         self._process = subprocess.Popen(
-            [sys.executable, *what], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+            [sys.executable, str(PROGRAM), *what], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
         )
         self._thread = threading.Thread(target=self._listen, daemon=True)
         self._thread.start()
