@@ -12,7 +12,7 @@ from importlib import import_module
 
 from pyspark.daemon import manager
 
-from borealis_py.runtime.lean_imports import load_engine, without
+from borealis_py.runtime.lean_imports import hidden, load_engine
 
 LOADED = (
     "pyspark.worker",
@@ -29,7 +29,8 @@ LOADED = (
 def load() -> None:
     """Load everything that is shared. Starts no thread."""
     gc.disable()  # nothing of it is garbage
-    without("rich")  # structlog would load it, and draw with it what no file shows
+    with hidden("rich"):  # structlog would load it, and draw with it what no file shows
+        import_module("structlog")
     load_engine()
     for name in LOADED:
         import_module(name)
