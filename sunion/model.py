@@ -221,6 +221,13 @@ class RecDone:
 StreamRecord = StableBucket | StableRange | GapRange | TentativeBucket | Undo | RecDone
 
 
+def stable_span(record: StreamRecord) -> tuple[int, int] | None:
+    """The buckets [first, end) that it says as stable; None: it says none."""
+    if isinstance(record, StableRange):
+        return record.first, record.end
+    return (record.bucket, record.bucket + 1) if isinstance(record, StableBucket) else None
+
+
 class RowOps(Protocol):
     """The operations of the data path on row segments, which it does not look into."""
 

@@ -13,7 +13,17 @@ from itertools import islice
 from typing import NamedTuple
 
 from sunion.errors import RetentionLost
-from sunion.model import FOREVER, GapRange, Output, Rows, StableBucket, StableRange, StreamRecord, TentativeBucket
+from sunion.model import (
+    FOREVER,
+    GapRange,
+    Output,
+    Rows,
+    StableBucket,
+    StableRange,
+    StreamRecord,
+    TentativeBucket,
+    stable_span,
+)
 
 
 def _nothing(rows: Rows) -> int:
@@ -64,13 +74,6 @@ class Dropped(NamedTuple):
     high: int
     offset: int
     inc: int
-
-
-def _first(record: StreamRecord) -> int | None:
-    """The first bucket that it says as stable; None: it says none."""
-    if isinstance(record, StableRange):
-        return record.first
-    return record.bucket if isinstance(record, StableBucket) else None
 
 
 class StreamFold:
@@ -178,8 +181,8 @@ class StreamFold:
         if not gaps or not self._gaps:
             return False
         end, replica = max(gaps)
-        firsts = (_first(head) for _, head in heads)
-        end = min(end, *(first for first in firsts if first is not None and first > self.next), end)
+        firsts = [span[0] for _, head in heads if (span := stable_span(head)) is not None]
+        end = min([end, *(first for first in firsts if first > self.next)])
         said.append(FeedProgress(replica, end - 1, False, 0))
         self._reach(end)
         words = {bucket: word for bucket in self.tentative if bucket < end if (word := self.pick(bucket)) is not None}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from typing import TypeVar
 
 import msgspec
 import structlog
@@ -38,6 +39,7 @@ class LostRange(msgspec.Struct, frozen=True):
     end: Number
 
 
+Said = TypeVar("Said", Progress, LostRange)
 GAP_KEY = b"gap/"
 """What the keys of gaps in a progress topic begin with."""
 
@@ -85,12 +87,8 @@ def read_gap(record: Record, life: Life) -> LostRange | None:
     """The gap that a record of a progress topic tells; None: none, or garbage, or another life's."""
     if not (record.key or b"").startswith(GAP_KEY):
         return None
-    try:
-        lost = decode(record.value or b"", LostRange)
-    except msgspec.MsgspecError as exc:
-        _ignored(record, str(exc))
-        return None
-    return lost if lost.first < lost.end and life.owns(record, lost.app_uid) else None
+    lost = _decoded(record, LostRange)
+    return lost if lost is not None and lost.first < lost.end and life.owns(record, lost.app_uid) else None
 
 
 def row_headers(bucket: int, index: int, stime: int) -> tuple[tuple[str, bytes], ...]:
@@ -128,17 +126,22 @@ def read_progress(record: Record, life: Life, origin: int) -> int | None:
     """
     if (record.key or b"").startswith(GAP_KEY):
         return None
-    try:
-        progress = decode(record.value or b"", Progress)
-    except msgspec.MsgspecError as exc:
-        _ignored(record, str(exc))
-        return None
-    if not life.owns(record, progress.app_uid):
+    progress = _decoded(record, Progress)
+    if progress is None or not life.owns(record, progress.app_uid):
         return None
     if progress.bucket < origin:
         _ignored(record, f"bucket {progress.bucket} is before the app's first, {origin}")
         return None
     return progress.bucket
+
+
+def _decoded(record: Record, kind: type[Said]) -> Said | None:
+    """None, with a log line: it is garbage."""
+    try:
+        return decode(record.value or b"", kind)
+    except msgspec.MsgspecError as exc:
+        _ignored(record, str(exc))
+        return None
 
 
 def _ignored(record: Record, why: str) -> None:

@@ -13,7 +13,7 @@ from borealis_py.log.base import Feed, Lookup
 from borealis_py.log.codec import RowCodec
 from borealis_py.log.stream import StreamDecoder, decoded, follow, records_from
 from sunion.bucket import Buckets
-from sunion.model import GapRange, Output, StableBucket, StableRange, StreamRecord
+from sunion.model import GapRange, Output, StableBucket, StableRange, StreamRecord, stable_span
 from sunion.stream_fold import Stable, StreamFold
 
 
@@ -121,7 +121,7 @@ class StreamTopics:
             for said in follow(records_from(self.lookup, feed, self.buckets, bucket), self.decoder()):
                 if isinstance(said, GapRange) and said.end > bucket:
                     gaps.append(said)
-                elif (span := _stable_span(said)) is not None and span[1] > bucket:
+                elif (span := stable_span(said)) is not None and span[1] > bucket:
                     first_stable = min(first_stable, max(span[0], bucket))
                     break  # this topic goes on from there, or repeats itself
         reached = bucket
@@ -207,12 +207,6 @@ def _anything(bucket: int, output: Output) -> bool:
     return True
 
 
-def _stable_span(said: StreamRecord) -> tuple[int, int] | None:
-    if isinstance(said, StableRange):
-        return said.first, said.end
-    return (said.bucket, said.bucket + 1) if isinstance(said, StableBucket) else None
-
-
 def _end(said: StreamRecord) -> int | None:
-    span = (said.first, said.end) if isinstance(said, GapRange) else _stable_span(said)
+    span = (said.first, said.end) if isinstance(said, GapRange) else stable_span(said)
     return None if span is None else span[1]

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import heapq
 import random
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from itertools import count
 
 from borealis_py.app.sources.copying import plan_of
 from borealis_py.app.state import AppState
@@ -21,6 +19,7 @@ from borealis_py.simulation.cluster.clock import Scheduler
 from borealis_py.simulation.cluster.processes import Machine, Process
 from borealis_py.simulation.log.client import MemoryLog
 from borealis_py.testing.loading import decoder_of
+from borealis_py.testing.timed_queue import TimedQueue
 from borealis_py.testing.topic_records import GivenRecord
 
 AHEAD_MAX_US = 86_400_000_000
@@ -30,36 +29,13 @@ INGRESS_TURN_US = (200, 1_000)
 """How long a turn takes, apart from its rows, which take no time here."""
 
 
-class TopicInput:
+class TopicInput(TimedQueue[GivenRecord]):
     """What the producers of a topic are to write, and when. What has been written is in the topic, whoever fails."""
 
     def __init__(self) -> None:
+        super().__init__()
         self.ended = False
         """No record follows."""
-        self._later: list[tuple[int, int, GivenRecord]] = []
-        self._number = count()
-
-    def add(self, record: GivenRecord, at_us: int) -> None:
-        """A record to be written at this time."""
-        heapq.heappush(self._later, (at_us, next(self._number), record))
-
-    def take(self, now_us: int) -> list[tuple[int, GivenRecord]]:
-        """The records that are due, with the times at which they became so; they are gone from here."""
-        found = []
-        while self._later and self._later[0][0] <= now_us:
-            at_us, _, record = heapq.heappop(self._later)
-            found.append((at_us, record))
-        return found
-
-    @property
-    def next_us(self) -> int | None:
-        """When the next record is due; None: none is left."""
-        return self._later[0][0] if self._later else None
-
-    @property
-    def last_us(self) -> int:
-        """When the last record is due; 0: none is left."""
-        return max((at_us for at_us, _, _ in self._later), default=0)
 
 
 class ProducerProcess(Process):

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import heapq
 import random
 from collections.abc import Callable, Sequence
-from itertools import count
 
 from borealis_py.client.rows import raw_json
 from borealis_py.client.session import PublisherSession
@@ -15,6 +13,7 @@ from borealis_py.log.base import Log, LogError
 from borealis_py.simulation.cluster.clock import Scheduler
 from borealis_py.simulation.cluster.processes import Process
 from borealis_py.testing.rows import GivenRow
+from borealis_py.testing.timed_queue import TimedQueue
 
 
 class SourceInput:
@@ -27,34 +26,31 @@ class SourceInput:
         """Rows whose time has come, in the order in which they are sent."""
         self.ended = False
         """No row follows."""
-        self._later: list[tuple[int, int, GivenRow]] = []
-        self._number = count()
+        self._later = TimedQueue[GivenRow]()
 
     def add(self, rows: Sequence[GivenRow], now_us: int) -> None:
         """Rows to be sent when their time comes; at once if it has passed, or cannot be read."""
         for row in rows:
-            at_us = now_us if row.stime is None else max(now_us, row.stime)
-            heapq.heappush(self._later, (at_us, next(self._number), row))
+            self._later.add(row, now_us if row.stime is None else max(now_us, row.stime))
 
     def release(self, now_us: int) -> None:
         """Move what is due by now into `due`."""
-        while self._later and self._later[0][0] <= now_us:
-            self.due.append(heapq.heappop(self._later)[2])
+        self.due += [row for _, row in self._later.take(now_us)]
 
     @property
     def next_us(self) -> int | None:
         """When the next row is due; None: none is left."""
-        return self._later[0][0] if self._later else None
+        return self._later.next_us
 
     @property
     def last_us(self) -> int:
         """When the last row is due; 0: none is left."""
-        return max((at_us for at_us, _, _ in self._later), default=0)
+        return self._later.last_us
 
     def oldest_from(self, seq: int) -> int | None:
         """The smallest time of the rows from `seq` on, due or not; None: there are none."""
         stimes = [row.stime for row in self.due[seq:] if row.stime is not None]
-        stimes += [self._later[0][0]] if self._later else []
+        stimes += [] if self.next_us is None else [self.next_us]
         return min(stimes, default=None)
 
 

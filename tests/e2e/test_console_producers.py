@@ -7,7 +7,7 @@ from __future__ import annotations
 import json
 import shutil
 import subprocess
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from pathlib import Path
 
@@ -34,23 +34,17 @@ NAMES = ("tea", "Käse", 'a "b" \\ c', "💧", "")
 
 
 @pytest.fixture
-def topic(
-    bootstrap: str,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    borealis: Borealis,  # noqa: F811
-) -> Iterator[Topic]:
-    """Of two partitions. The app that reads it runs."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("BOREALIS_BOOTSTRAP", bootstrap)
+def made(bootstrap: str, tmp_path: Path) -> Iterator[Topic]:
+    """Of two partitions. It outlives the app."""
     with closing(Topic(bootstrap, f"prod.typed.{tmp_path.name}", 2)) as made:
-        (tmp_path / "app.py").write_text(TEXT.replace("TOPIC", made.name))
-        said = borealis("up", "app.py", "--host", "process", "--reset", "--origin", "now")
-        try:
-            assert said.code == 0, said.err
-            yield made
-        finally:
-            borealis("down", "--app", APP)
+        yield made
+
+
+@pytest.fixture
+def topic(made: Topic, run_app: Callable[[str, str], None]) -> Topic:
+    """The app that reads it runs."""
+    run_app(APP, TEXT.replace("TOPIC", made.name))
+    return made
 
 
 def write_lines(command: Sequence[str], bootstrap: str, borealis: Borealis) -> None:  # noqa: F811

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing
-from pathlib import Path
 
 import pytest
 
@@ -27,25 +26,18 @@ CENTS = (100, 20, 3)
 
 
 @pytest.fixture
-def topic(
-    bootstrap: str,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    borealis: Borealis,  # noqa: F811
-) -> Iterator[Topic]:
-    """Of one partition. The app that reads it runs."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("BOREALIS_BOOTSTRAP", bootstrap)
-    made = Topic(bootstrap, f"prod.{APP}", 1)
-    until(lambda: KafkaLog(bootstrap).admin().partitions(made.name) == 1, "clients see the topic")
-    (tmp_path / "app.py").write_text(app_text(APP, made.name).replace("500ms", LATENESS))
-    said = borealis("up", "app.py", "--host", "process", "--origin", "now")
-    try:
-        assert said.code == 0, said.err
+def made(bootstrap: str) -> Iterator[Topic]:
+    """Of one partition. It outlives the app."""
+    with closing(Topic(bootstrap, f"prod.{APP}", 1)) as made:
+        until(lambda: KafkaLog(bootstrap).admin().partitions(made.name) == 1, "clients see the topic")
         yield made
-    finally:
-        borealis("down", "--app", APP)
-        made.close()
+
+
+@pytest.fixture
+def topic(made: Topic, run_app: Callable[[str, str], None]) -> Topic:
+    """The app that reads it runs."""
+    run_app(APP, app_text(APP, made.name).replace("500ms", LATENESS))
+    return made
 
 
 def send(topic: Topic, partition: int, sent: dict[int, int]) -> None:

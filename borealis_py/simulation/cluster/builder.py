@@ -22,7 +22,7 @@ from borealis_py.node.spec import ReplicaSpec
 from borealis_py.protocol.settings import Delays, budget
 from borealis_py.query.recovery import RecoveryWay
 from borealis_py.query.spec import Partitioning, Serves
-from borealis_py.simulation.cluster.checkpoints import Disk, MemoryPlace
+from borealis_py.simulation.cluster.checkpoints import Disk, MemoryCheckpoints, MemoryPlace
 from borealis_py.simulation.cluster.clock import Scheduler
 from borealis_py.simulation.cluster.processes import LocalClock
 from borealis_py.simulation.cluster.roles import (
@@ -38,7 +38,7 @@ from borealis_py.simulation.cluster.toy_query import QUERY, ToyKernel
 from borealis_py.simulation.cluster.trimming import Deleted, TrimmingHost, trimming_of
 from borealis_py.simulation.log.client import MemoryClient, MemoryLog
 from borealis_py.simulation.runner.scenario import Scenario, SimulatedNode
-from borealis_py.simulation.witness.recorder import HeardCheckpoints, HeardRedos, Recorder, Recording, RecordingLog
+from borealis_py.simulation.witness.recorder import HeardRedos, Recorder, Recording, RecordingLog
 from reconcile.replay_context import ReplayContext
 from sunion import model
 from sunion.bucket import Buckets
@@ -253,7 +253,7 @@ class Builder:
         redos = HeardRedos(work.open(), client, self.sparks[node][index], rng, ear, s.spark)
         redos.rows_us = s.rows_us
         place, most = MemoryPlace(self.disks[node], node, index), increments_of(spec.recovery)
-        store = HeardCheckpoints(place, spec.query_hash, kernel, most, self.scheduler, rng, writing, ear)
+        store = MemoryCheckpoints(place, spec.query_hash, kernel, most, self.scheduler, rng, writing, ear.saves)
         redos.peers = Peers(spec, store, kernel)
         clock = LocalClock(self.scheduler, rng.randrange(10_000_000_000), skew_us)
 

@@ -145,7 +145,11 @@ class MemoryPlace:
 
 
 class MemoryCheckpoints(CheckpointStore):
-    """The checkpoints of one process. `writing`: called when one begins to be written."""
+    """The checkpoints of one process.
+
+    Args:
+        writing: called when one begins to be written. asked: called with each that is to be saved.
+    """
 
     def __init__(
         self,
@@ -156,14 +160,16 @@ class MemoryCheckpoints(CheckpointStore):
         scheduler: Scheduler,
         rng: random.Random,
         writing: Callable[[], object],
+        asked: Callable[[SaveCheckpoint], object] = lambda _: None,
     ) -> None:
         super().__init__(place, query_hash, codec, threaded=False, increments=increments)
         self._here = place
-        self._scheduler, self._rng, self._writing = scheduler, rng, writing
+        self._scheduler, self._rng, self._writing, self._asked = scheduler, rng, writing, asked
         self._alive = True
         self._busy: SaveCheckpoint | None = None
 
     def save(self, checkpoint: SaveCheckpoint) -> None:
+        self._asked(checkpoint)
         if self._busy is not None:
             return
         self._busy = checkpoint

@@ -27,10 +27,8 @@ from borealis_py.log.base import (
     Unended,
     Wake,
 )
-from borealis_py.log.codec import RowCodec
 from borealis_py.protocol.redo import RedoJob, RedoPlace, RedoResult
 from borealis_py.protocol.turn import SaveCheckpoint
-from borealis_py.simulation.cluster.checkpoints import MemoryCheckpoints, MemoryPlace
 from borealis_py.simulation.cluster.clock import Scheduler
 from borealis_py.simulation.cluster.storage import SimRedos, Spark
 from borealis_py.simulation.log.broker import Broker
@@ -137,6 +135,10 @@ class Recorder:
 
     def end(self) -> None:
         self.turn.ended = True
+
+    def saves(self, checkpoint: SaveCheckpoint) -> None:
+        """A checkpoint is to be saved."""
+        self.turn.done.append(Saved(checkpoint.frontier))
 
     def read(self, feed: Feed, offset: int) -> Before:
         """What it has read of a feed, up to `offset`. A topic that was deleted and recreated holds something else."""
@@ -292,25 +294,3 @@ class HeardRedos(SimRedos):
     def cancel_job(self, job_id: int) -> None:
         self._ear.turn.done.append(JobCancelled(job_id))
         super().cancel_job(job_id)
-
-
-class HeardCheckpoints(MemoryCheckpoints):
-    """Records the checkpoints that it is given."""
-
-    def __init__(
-        self,
-        place: MemoryPlace,
-        query_hash: str,
-        codec: RowCodec,
-        increments: int,
-        scheduler: Scheduler,
-        rng: random.Random,
-        writing: Callable[[], object],
-        ear: Recorder,
-    ) -> None:
-        super().__init__(place, query_hash, codec, increments, scheduler, rng, writing)
-        self._ear = ear
-
-    def save(self, checkpoint: SaveCheckpoint) -> None:
-        self._ear.turn.done.append(Saved(checkpoint.frontier))
-        super().save(checkpoint)
