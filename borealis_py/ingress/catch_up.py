@@ -3,8 +3,10 @@ and their buckets run without the others. Pure."""
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable
+from collections import deque
+from collections.abc import Hashable, Iterable, Sequence
 
+from borealis_py.ingress.input_writer import InputWriter
 from sunion.model import FOREVER
 
 AHEAD_US = 1_000_000
@@ -41,3 +43,48 @@ class BacklogFronts:
             return known
         least = min((self.limit(key) for key in keys), default=self.limit(None))
         return min(known, least - lateness_us)
+
+
+class TopicFronts:
+    """Where the partitions of one topic stand, among all of the process. What has been copied of a partition but is not
+    in the logs yet counts as its backlog: readers have the logs only.
+
+    Args:
+        shared: by all topics of the process.
+        source: what tells these partitions from those of other sources, which may copy the same topic.
+    """
+
+    def __init__(self, shared: BacklogFronts, source: Hashable) -> None:
+        self._shared, self._source = shared, source
+        self._under_way: dict[int, deque[tuple[int, Sequence[tuple[InputWriter, int]]]]] = {}
+        """Of each partition: stimes at which parts begin, and in which of whose records their last rows are."""
+
+    def copied(self, partition: int, front: int, writers: Iterable[InputWriter]) -> None:
+        """Rows from stime `front` on have been added to these writers, and are in their next records at the latest."""
+        records = [(writer, writer.made + 1) for writer in writers]
+        self._under_way.setdefault(partition, deque()).append((front, records))
+
+    def note(self, partition: int, front: int | None) -> None:
+        """A partition is to copy rows from stime `front` on. None: it has no backlog, or cannot go on with it."""
+        parts = self._under_way.get(partition)
+        while parts and all(writer.stored >= made for writer, made in parts[0][1]):
+            parts.popleft()
+        if parts:
+            front = parts[0][0] if front is None else min(parts[0][0], front)
+        self._shared.note(self._key(partition), front)
+
+    def hold_up_nobody(self, partitions: Iterable[int]) -> None:
+        """Nobody is to wait for these now."""
+        for p in partitions:
+            self._shared.note(self._key(p), None)
+
+    def limit(self, partition: int) -> int:
+        """A partition may copy rows of its backlog up to this stime."""
+        return self._shared.limit(self._key(partition))
+
+    def boundary(self, partitions: Iterable[int], known: int, promised: int, live_us: int, lateness_us: int) -> int:
+        """What an input that takes from these partitions may promise: see `BacklogFronts.boundary`."""
+        return self._shared.boundary(map(self._key, partitions), known, promised, live_us, lateness_us)
+
+    def _key(self, partition: int) -> Hashable:
+        return self._source, partition

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
 import structlog
 
-from borealis_py.ingress.catch_up import AHEAD_US, BacklogFronts
+from borealis_py.ingress.catch_up import AHEAD_US, BacklogFronts, TopicFronts
 from borealis_py.ingress.counts import IngressCounts
 from borealis_py.ingress.decoder import Decoded, Int64s, TopicDecoder
 from borealis_py.ingress.given_up import GivenUp
@@ -61,7 +61,8 @@ class Copier:
         self.more = False
         """Something can be copied at once."""
         self._plan, self._topic, self._decoder = plan, topic, decoder
-        self._writers, self._counts, self._catch_up = writers, counts, catch_up
+        self._writers, self._counts = writers, counts
+        self._fronts = TopicFronts(catch_up, plan.targets[0].feed)
         self._rule = Watermarks(spec.lateness_us, spec.boundary == "data", spec.expect_us)
         self._buckets = plan.targets[0].buckets
         self._ahead_us = plan.targets[0].ahead_max_us
@@ -146,10 +147,10 @@ class Copier:
         self._ask(now_us)
         self.more, self._mute = False, silent or full
         if silent:
-            self._hold_up_nobody(topic.queues)
+            self._fronts.hold_up_nobody(topic.queues)
             return []
         if full:
-            self._hold_up_nobody(p for p, queue in topic.queues.items() if now_us - queue.moved_us >= STALLED_US)
+            self._fronts.hold_up_nobody(p for p, queue in topic.queues.items() if now_us - queue.moved_us >= STALLED_US)
             return []
         self._starts = {p: start for p, start in self._starts.items() if not start.turn(now_us)}
         topic.poll(now_us)
@@ -160,7 +161,7 @@ class Copier:
 
     def close(self) -> None:
         """Copy nothing more."""
-        self._hold_up_nobody(self._topic.queues)
+        self._fronts.hold_up_nobody(self._topic.queues)
         self._topic.stop()
 
     def next_wakeup(self, now_us: int) -> int:
@@ -257,19 +258,10 @@ class Copier:
         elif told is not None and (told.committed or 0) > queue.copied and now_us - queue.moved_us < STALLED_US:
             front = self._rule.of_partition(partition)
         given_up = partition in self.given_up  # what it holds is late already
-        self._catch_up.note(self._key(partition), None if given_up else front)
+        self._fronts.note(partition, None if given_up else front)
 
-    def _hold_up_nobody(self, partitions: Iterable[int]) -> None:
-        for p in partitions:
-            self._catch_up.note(self._key(p), None)
-
-    def _key(self, partition: int) -> Hashable:
-        return self._plan.targets[0].feed, partition  # its own, although two sources copy one topic, or one's namesake
-
-    def _keys(self, index: int) -> Iterator[Hashable]:
-        """Of what an input takes from; found only if it is asked for, since a live input need not know."""
-        for p in self._plan.feeders(index, self._topic.queues):
-            yield self._key(p)
+    def _feeders(self, index: int) -> Iterator[int]:
+        yield from self._plan.feeders(index, self._topic.queues)  # a live input need not know, so found when asked for
 
     def _head(self, partition: int, now_us: int) -> Decoded | None:
         queue = self._topic.queues[partition]
@@ -316,7 +308,7 @@ class Copier:
         queue, head = self._topic.queues[partition], self._head(partition, now_us)
         assert head is not None
         future = now_us + self._ahead_us
-        limit = self._catch_up.limit(self._key(partition))
+        limit = self._fronts.limit(partition)
         backlog = head.stimes < now_us - self._plan.spec.lateness_us - AHEAD_US
         inputs = self._plan.inputs_of(partition, head.rows)
         count = head.before(backlog & (head.stimes > limit))
@@ -325,7 +317,7 @@ class Copier:
         count = min(count, self._below_horizon(partition, head, inputs, future, now_us))
         queue.too_far = not count
         if queue.too_far:
-            self._hold_up_nobody([partition])  # it waits for other partitions of its own, and that may be long
+            self._fronts.hold_up_nobody([partition])  # it waits for other partitions of its own, and that may be long
             return 0
         part, rest = head.cut(count)
         self._send(partition, part, inputs[: len(part.at)], future, now_us)
@@ -351,7 +343,7 @@ class Copier:
 
     def _send(self, partition: int, part: Decoded, inputs: Int64s, future: int, now_us: int) -> None:
         fed, refuser = self._plan.fed_by(partition), self._plan.refuser(partition)
-        last = part.records[-1].offset
+        last, given = part.records[-1].offset, list[InputWriter]()
         self._counts.heartbeats += len(part.pings_at)
         for i in fed:
             writer = self._writers[i]
@@ -365,6 +357,7 @@ class Copier:
                 if found.misread and not writer.misread:
                     log.warning(f"{self._plan.name}: stimes seem to be read wrong: {found.misread}", input=i)
                 writer.add(found, now_us)
+                given.append(writer)
             stimes = part.stimes if mine is None else part.stimes[mine]
             known = stimes[stimes < future]
             if len(known):
@@ -372,6 +365,7 @@ class Copier:
                 if found is not None:
                     self._rule.arrived(i, partition, int(found.offsets[-1]), now_us, int(known.max()))
             writer.at[partition] = max(writer.at.get(partition, 0), last + 1)
+        self._fronts.copied(partition, self._front(partition, part), given)
         if len(part.pings_at):
             for i in set(self._plan.inputs_of(partition, part.pings).tolist()):
                 self._rule.arrived(i, partition, last, now_us)
@@ -383,7 +377,7 @@ class Copier:
         sure = FOREVER if self._may_end(index) else self._rule.boundary(index)
         late = self._plan.spec.lateness_us
         live_us = now_us - late - 2 * AHEAD_US
-        known = self._catch_up.boundary(self._keys(index), sure, writer.boundary, live_us, late)
+        known = self._fronts.boundary(self._feeders(index), sure, writer.boundary, live_us, late)
         self._held = self._held or known < sure
         if NEVER < known < FOREVER:
             known = self._buckets.start(self._buckets.closed_by(known))

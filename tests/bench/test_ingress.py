@@ -28,7 +28,7 @@ from tests.ingress.worlds import TopicWorld
 DELAY = BothWays(WayDelays([10_000] * 100, 0, 0), WayDelays([13_000] * 99 + [50_000], late=0, tentative=1))
 LOOPS = (run_figures("hand loop", 1_000, 2.0, 1.5), run_figures("hand loop", 1_000, 1.0, 1.0))
 COPY = CopyFigures("json", 1_000, 98.0, LOOPS, tuple(run_figures("ingress", 1_000, s, s) for s in (2.0, 9.0, 4.0)))
-FULL = Catching([600, 300, 100], [100, 60, 30], 9.0, 1_000, 0, 0, 1.2, [[(0.0, 0.0), (1.0, 9.0)]] * 3)
+FULL = Catching([600, 300, 100], [100, 60, 30], 9.0, 1_000, 0, 0, 0.9, [[(0.0, 0.0), (1.0, 9.0)]] * 3)
 KILLED = KilledFigures([900.0, 1_300.0], 0, 0, 500, 500, 0, 0)
 
 
@@ -116,15 +116,15 @@ def test_a_lead_is_one_of_where_the_logs_ended_at_a_moment() -> None:
 
 
 def test_what_falls_short_by_less_than_is_printed_is_printed_in_full() -> None:
-    """A figure read 2.00 s where at most 2 s are wanted, and MISSED."""
+    """A figure read 1.00 s where at most 1 s are wanted, and MISSED."""
     rows = {
         lead_s: next(
             row for row in tables.outcome([DELAY], [COPY], replace(FULL, lead_s=lead_s), None).rows if "ahead" in row[0]
         )
-        for lead_s in (2.0, 2.0001)
+        for lead_s in (1.0, 1.0001)
     }
-    assert rows[2.0][1:] == ["2.00 s", "<= 2 s", "met"]
-    assert rows[2.0001][1:] == ["2.0001 s", "<= 2 s", "MISSED"]
+    assert rows[1.0][1:] == ["1.00 s", "<= 1 s", "met"]
+    assert rows[1.0001][1:] == ["1.0001 s", "<= 1 s", "MISSED"]
 
 
 def test_topics_are_of_uneven_length_and_their_rows_even() -> None:

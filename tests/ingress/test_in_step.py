@@ -99,3 +99,25 @@ def test_an_input_without_a_backlog_opens_no_buckets_beyond_those_that_catch_up_
     world.catch_up.note(ELSEWHERE, front)
     world.run(2)
     assert world.copied().boundary > live + AHEAD_US
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_no_log_runs_further_ahead_of_another_whatever_appends_take(seed: int) -> None:
+    seconds, every_us = 12, 50_000
+    world = TopicWorld(partitions=2, seed=seed, start="earliest")
+    world.run(seconds + 5)
+    stimes = range(T0, T0 + seconds * 1_000_000, every_us)
+    for stime in stimes:
+        world.send(0, at=stime)
+        world.send(1, at=stime)
+    world.ingress()
+    leads = []
+    for _ in range(4_000):
+        world.run(0.002)
+        rows = [[row["at"] for row in world.copied(i).rows] for i in (0, 1)] if world.processes[0].owner else [[], []]
+        if all(0 < len(one) < len(stimes) for one in rows):
+            leads.append(max(max(one) for one in rows) - min(stimes[len(one)] for one in rows))
+        if all(len(one) == len(stimes) for one in rows):
+            break
+    assert sorted(world.numbers()) == list(range(1, world.sent + 1))
+    assert 0 < max(leads) <= AHEAD_US
