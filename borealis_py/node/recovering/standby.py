@@ -5,6 +5,8 @@ from __future__ import annotations
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 
+import structlog
+
 from borealis_py.log.base import Log, LogError, NewRecord, Wake
 from borealis_py.log.clock import Clock
 from borealis_py.log.description import Life
@@ -23,6 +25,8 @@ from borealis_py.protocol.incarnation import Identity
 from borealis_py.protocol.roles.idle_standby import IdleStandby
 from borealis_py.protocol.turn import EmitEvent, ExitReplica, SendHeartbeat
 from sunion.units import Bucket, MonotonicUs
+
+log = structlog.get_logger("borealis.replica")
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +126,11 @@ class Standby:
         if now - self._acknowledged_us < trimming.every_us:
             return
         self._acknowledged_us = now
-        record = self._acknowledging.repeated(now, self._lookup, runner.replica)
+        try:
+            record = self._acknowledging.repeated(now, self._lookup, runner.replica)
+        except LogError as exc:  # it needs none of that to stand by; and a broker that just came back knows no topic
+            log.warning(f"{self._spec.name}: what the replica that runs may read is not known now", why=str(exc))
+            return
         if record is not None:
             self._appender.append(record)
 
