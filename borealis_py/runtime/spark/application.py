@@ -125,7 +125,7 @@ class Application:
         self._over.set()
         for done in self._done.values():
             done.set()
-        self._seating.wake()
+        self._seating.ended()
 
     def _stop_tasks(self, threads: list[threading.Thread]) -> None:
         """Tell the tasks to stop, repeatedly: one that is just starting does not receive the first message."""
@@ -145,7 +145,7 @@ class Application:
         if code:
             self._ended[task.name] = code
             done.set()
-            self._seating.wake()
+            self._seating.ended(task.name)
         if code and code not in ALONE:
             self._stop.set()
 

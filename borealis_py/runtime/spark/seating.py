@@ -63,9 +63,7 @@ class Seating:
         One that was superseded because its replica has moved ends quietly. Raises what ends others."""
         name = task.name
         with self._changed:
-            while self._seats.seat(name) is not seat:
-                if done.is_set():
-                    return
+            while not done.is_set() and self._seats.seat(name) is not seat:
                 self._changed.wait(WAIT_S)
             if done.is_set():
                 return
@@ -115,9 +113,11 @@ class Seating:
             log.info("replicas that run share the standby task until slots of their own are free", replicas=waiting)
         return found
 
-    def wake(self) -> None:
-        """Let whoever waits for a seat see whether it is to end."""
+    def ended(self, *names: str) -> None:
+        """These replicas have ended for good: whoever waits for a seat sees whether it is to end."""
         with self._changed:
+            for name in names:
+                self._seats.gone(name)
             self._changed.notify_all()
 
 

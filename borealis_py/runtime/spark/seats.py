@@ -103,14 +103,16 @@ class Seats:
 
     def left(self, name: str, seat: Seat) -> None:
         """The incarnation there has ended."""
-        one = self._of[name]
+        one = self._of.get(name)
+        if one is None:
+            return
         one.present.pop(seat, None)
         if one.seat is seat or not one.present:
             one.activity = None
 
     def moved(self, name: str, seat: Seat) -> bool:
         """Whether the incarnation there, which was superseded, ended since its replica moved."""
-        sat = self._of[name].sat
+        sat = self._of[name].sat if name in self._of else {}
         return any(number > sat.get(seat, 0) for other, number in sat.items() if other is not seat)
 
     def gone(self, name: str) -> None:
