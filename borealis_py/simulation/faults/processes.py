@@ -6,6 +6,7 @@ import random
 from functools import partial
 
 from borealis_py.log.messages import SourceFailure, encode
+from borealis_py.node.recovering.starting import may_move
 from borealis_py.simulation.cluster.processes import Machine
 from borealis_py.simulation.cluster.roles import ReplicaProcess
 from borealis_py.simulation.cluster.world import SimulatedWorld
@@ -100,9 +101,10 @@ def _rolling(world: SimulatedWorld, fault: Fault) -> UndoFault:
 
 
 def _zombie(world: SimulatedWorld, fault: Fault) -> UndoFault:
-    """A successor of the same index starts while the old process continues, unable to read the control log."""
+    """A successor of the same index starts while the old process continues, unable to read the control log, or, where
+    one runs and another stands by, mostly able to."""
     machine = replica_of(world, fault)
-    cut = cut_of({machine.spec.control_feed.topic})
+    cut = cut_of({machine.spec.control_feed.topic} if fault.at_us % 4 == 0 or not may_move(machine.spec) else {""})
     return partial(machine.reunite, machine.double(cut), cut)
 
 
