@@ -82,8 +82,8 @@ class IncarnationOrder(msgspec.Struct, array_like=True, frozen=True):
 
 
 class StandbysOrder(msgspec.Struct, array_like=True, frozen=True, tag="STANDBYS_ORDER"):
-    """What the standby task of `session` is to run, by the names of replicas. Empty: the task is to end. It is sent
-    until the task has reported these."""
+    """What the standby task of `session` is to run: `orders`, by the names of replicas. Empty: it is to end. Sent until
+    the task has reported these."""
 
     session: str
     orders: dict[str, IncarnationOrder]

@@ -23,6 +23,8 @@ from borealis_py.simulation.faults.base import (
 from borealis_py.simulation.log.network import CutDirection, cut_of
 from borealis_py.simulation.runner.scenario import SECOND, Fault
 
+DEAF = 4
+"""One in so many that a successor might catch up with hears nothing of it."""
 BETWEEN_US = 900_000
 """Longest time between two crashes of a loop."""
 
@@ -101,10 +103,11 @@ def _rolling(world: SimulatedWorld, fault: Fault) -> UndoFault:
 
 
 def _zombie(world: SimulatedWorld, fault: Fault) -> UndoFault:
-    """A successor of the same index starts while the old process continues, unable to read the control log, or, where
-    one runs and another stands by, mostly able to."""
+    """A successor of the same index starts while the old process continues, unable to read the control log; where a
+    successor may be one that moves, mostly able to."""
     machine = replica_of(world, fault)
-    cut = cut_of({machine.spec.control_feed.topic} if fault.at_us % 4 == 0 or not may_move(machine.spec) else {""})
+    deaf = fault.at_us % DEAF == 0 or not may_move(machine.spec)
+    cut = cut_of({machine.spec.control_feed.topic} if deaf else ())
     return partial(machine.reunite, machine.double(cut), cut)
 
 
