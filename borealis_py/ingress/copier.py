@@ -32,8 +32,9 @@ GATHER_US = 20_000
 boundary, and each record costs every replica a turn."""
 STALLED_US = 1_000_000
 """A partition that has not moved for this long, although it has a backlog, holds up no other."""
-HELD_US = 20_000
-"""How soon to look again whether what is held back may go on."""
+HELD_US, WAITS_US = 5_000, 20_000
+"""How soon to look again whether what is held back may go on, since other topics got further; and what waits for the
+schema registry."""
 TURN_RECORDS, TURN_BYTES = 10_000, 4 << 20
 """Records copied in one turn, and about how many bytes of them."""
 
@@ -174,6 +175,8 @@ class Copier:
             due.append(now_us + LOOK_US)
         elif self._due_us is not None:
             due.append(self._due_us)
+        if self._waits and not self._mute:
+            due.append(now_us + WAITS_US)
         if self._held and not self._mute:
             due.append(now_us + HELD_US)
         return min(due)
@@ -236,7 +239,7 @@ class Copier:
                 held.add(p)
         self.more = self._topic.more or (enough and bool(ready))
         self._tell_waits({p: queue.waits_for for p, queue in queues.items() if queue.waits_for})
-        self._held = bool(held) or bool(self._waits)
+        self._held = bool(held)
 
     def _tell_waits(self, waits: Mapping[int, str]) -> None:
         """Say when partitions begin to wait for what decodes their records, and when none does any more."""
@@ -251,14 +254,17 @@ class Copier:
         self._rule.read_to(partition, queue.copied)
         head = self._head(partition, now_us)
         told, front = self._topic.ends.get(partition), None
+        end = None if told is None else told.committed
         if head is not None:
             front = self._front(partition, head)
-        elif queue.waits_for:
+        elif queue.waits_for or now_us - queue.moved_us >= STALLED_US:
             pass  # it cannot go on, and that may be long
-        elif told is not None and (told.committed or 0) > queue.copied and now_us - queue.moved_us < STALLED_US:
+        elif end is None or end > queue.copied:
             front = self._rule.of_partition(partition)
-        given_up = partition in self.given_up  # what it holds is late already
-        self._fronts.note(partition, None if given_up else front)
+        if partition in self.given_up:  # what it holds is late already
+            self._fronts.hold_up_nobody([partition])
+        else:
+            self._fronts.note(partition, front)
 
     def _feeders(self, index: int) -> Iterator[int]:
         yield from self._plan.feeders(index, self._topic.queues)  # a live input need not know, so found when asked for

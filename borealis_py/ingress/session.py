@@ -25,6 +25,7 @@ from borealis_py.ingress.plan import IngressPlan
 from borealis_py.ingress.silence import Silence
 from borealis_py.ingress.source_settings import SourceSettings
 from borealis_py.ingress.topic.foreign_topic import LOOK_US, ForeignTopic
+from borealis_py.ingress.watermark import NEVER
 from borealis_py.log.base import EndsQuery, Log, Wake
 from borealis_py.log.foreign import ForeignLog
 from borealis_py.query.names import base_name
@@ -35,6 +36,8 @@ PATIENCE_US, PATIENCE_STEP_US = 1_000_000, 200_000
 """A standby takes over when it has heard nothing for the first, and the second times its index."""
 AGAIN_US = 50_000
 """How soon a standby that could not learn what it must know asks again."""
+BEGINS_US = 1_000_000
+"""How long other topics' backlogs wait for a session that has just begun and may be about to copy one."""
 
 
 class IngressState(Enum):
@@ -84,6 +87,8 @@ class IngressSession:
         self._silence: Silence | None = None
         """Of an owner."""
         self._now_us = 0
+        self._begins_until_us: int | None = None
+        """Until when others wait for this one; None: it has not had a turn."""
         self._heard_us: int | None = None
         """When an owner was heard last, or this began to listen."""
         self._own_ends: EndsQuery | None = None
@@ -157,8 +162,10 @@ class IngressSession:
             source = base_name(self._plan.targets[0].source)
             raise StreamEnded(f"source {source!r} has ended: nothing can follow END, so nothing is copied", -1)
         new_ends = self._topic.look(now_us)
-        if self._heard_us is None or self._inputs.heard():
+        heard = self._inputs.heard()
+        if self._heard_us is None or heard:
             self._heard_us = now_us
+        self._hold_up_others(now_us, heard)
         if self._inputs.lost and self.state is not IngressState.CLAIMING:
             self._step_down(f"{self._plan.name}: another ingress has taken over; this one stands by")
         if self.state is IngressState.STANDBY:
@@ -169,6 +176,15 @@ class IngressSession:
             self._position(now_us)
         if self.state is IngressState.COPYING:
             self._copy(now_us, new_ends)
+
+    def _hold_up_others(self, now_us: int, heard: bool) -> None:
+        """Topics stay in step from the start: a session that begins sooner than others waits for them, unless another
+        process copies theirs."""
+        if self._begins_until_us is None:
+            self._begins_until_us = now_us + BEGINS_US
+        if heard or self._copier is not None:
+            self._begins_until_us = now_us
+        self._catch_up.note(self._plan.targets[0].feed, NEVER if now_us < self._begins_until_us else None)
 
     def next_wakeup(self) -> int:
         """When the next turn is due (µs) if nothing arrives before."""
@@ -188,15 +204,17 @@ class IngressSession:
         """Close the connections. Its inputs wait for another ingress, or for its next start."""
         if self._copier is not None:
             self._copier.close()  # or its partitions would hold up other topics that are to stay in step
+        self._catch_up.note(self._plan.targets[0].feed, None)
         self._topic.close()
         self._inputs.close()
 
     # A standby --------------------------------------------------------------------------------------------------------
 
     def _due_us(self) -> int:
-        """When a standby that hears nothing takes over."""
-        first = 0 if self._inputs.nobody else PATIENCE_US
-        return (self._heard_us or 0) + first + self._patience_us
+        """When a standby that hears nothing takes over. Where nobody has ever been, the first index does at once, and
+        the others wait all the same: only topics that one process copies stay in step."""
+        at_once = self._inputs.nobody and not self._patience_us
+        return (self._heard_us or 0) + (0 if at_once else PATIENCE_US + self._patience_us)
 
     def _stand_by(self, now_us: int) -> None:
         """Take over when nothing was heard for long enough, all that was written has been read, and the topic's ends

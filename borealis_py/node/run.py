@@ -21,7 +21,7 @@ from borealis_py.node.endings import SteppedBack
 from borealis_py.node.peers import NeverPublished, PeerRedo, Peers
 from borealis_py.node.pulse import repeating
 from borealis_py.node.recovering.setting import in_force, increments_of, paced
-from borealis_py.node.recovering.standby import Standby, StoodBy
+from borealis_py.node.recovering.standby import Standby, StoodBy, pulse_us
 from borealis_py.node.recovering.starting import may_move
 from borealis_py.node.replica import Replica
 from borealis_py.node.reporter import StatusListener, ignore_status
@@ -142,7 +142,7 @@ class _Incarnation:
         standby = Standby(spec, spec.log, self._clock, self._uid, self._woken.set, self._seen)
         why = ""
         standing.callback(lambda: standby.close(why))
-        standing.enter_context(repeating(standby.pulse, spec.timing.heartbeat_us, "pulse"))
+        standing.enter_context(repeating(standby.pulse, pulse_us(spec), "pulse"))
         try:
             while not (self._stop.is_set() or standby.took_over):
                 self._turn(standby)

@@ -24,8 +24,9 @@ class HeartbeatTimer:
     """Decides when this replica sends a heartbeat, and what it contains."""
 
     def __init__(self, identity: Identity, timing: Timing) -> None:
+        self.every_us = timing.heartbeat_us
+        """The interval. A standby that does not compute changes it."""
         self._identity = identity
-        self._timing = timing
         self._beat_at = ALWAYS
         self._checkpoint_bucket = -1
         self._asking = False
@@ -35,11 +36,11 @@ class HeartbeatTimer:
     @property
     def next_us(self) -> MonotonicUs:
         """When the next heartbeat is sent if no turn comes before that takes it along."""
-        return MonotonicUs(self._beat_at + self._timing.heartbeat_us + self._play_us)
+        return MonotonicUs(self._beat_at + self.every_us + self._play_us)
 
     @property
     def _play_us(self) -> int:
-        return self._timing.heartbeat_us // PLAY
+        return self.every_us // PLAY
 
     def beat(
         self,

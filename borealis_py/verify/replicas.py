@@ -263,7 +263,7 @@ class _Tentative:
         if model is None or record.inc == self._amid:
             return
         answer = model.explainer.explains(model.piece, record.bucket, record.rows, missing)
-        if answer is not Answer.YES:
+        if answer not in (Answer.YES, Answer.DELETED):
             lacking = ", ".join(sorted(record.missing_sources)) or "nothing"
             what = f"is {record.rows}, of {model.rows(record.bucket)}, lacking {lacking}"
             if answer is Answer.NO:

@@ -255,9 +255,17 @@ def disk_full(it: Arena, fault: Fault) -> Steps:
     finally:
         disk.free()
     now = wall_us()
-    yield lambda: it.cluster.checkpoint(fault.member) * BUCKET_US > now or it.impaired.now(fault.on)
+    yield lambda: _writes_checkpoints_again(it, fault.member, now) or it.impaired.now(fault.on)
     if _not_written(it, fault.member) == before:
         raise CameToNothing("no checkpoint met it")
+
+
+def _writes_checkpoints_again(it: Arena, member: Member, since_us: int) -> bool:
+    """Whether it has written one since, or stands by, in which some ways of recovery write none."""
+    said = it.cluster.newest(member)
+    if said is None or said.at_wall_us < since_us:
+        return False
+    return said.state == "STANDBY" or said.checkpoint_bucket * BUCKET_US > since_us
 
 
 def _not_written(it: Arena, member: Member) -> int:

@@ -73,14 +73,10 @@ def test_rows_that_wait_for_partitions_of_their_own_topic_hold_up_no_other() -> 
 
 def test_two_sources_that_copy_one_topic_stand_for_themselves() -> None:
     world = with_backlog()
-    world.admin.create([TopicSpec("shop.twice", 1)])
-    targets = tuple(replace(target, source="twice.0") for target in world.plan.targets)
-    twice = SimIngress(
-        world.scheduler, world.memory, replace(world.plan, targets=targets), "b", 0, catch_up=world.catch_up
-    )
+    other = twice(world, "b")
     world.run(1)
-    assert twice.session is not None
-    twice.session.close()
+    assert other.session is not None
+    other.session.close()
     assert limit(world) == T0 + AHEAD_US
 
 
@@ -121,3 +117,33 @@ def test_no_log_runs_further_ahead_of_another_whatever_appends_take(seed: int) -
             break
     assert sorted(world.numbers()) == list(range(1, world.sent + 1))
     assert 0 < max(leads) <= AHEAD_US
+
+
+@pytest.mark.parametrize("cut_s", [0.4, 3.0])
+def test_a_backlog_waits_a_second_for_a_topic_whose_session_has_just_begun(cut_s: float) -> None:
+    world = TopicWorld(partitions=1, start="earliest")
+    world.send(0)
+    world.run(5)
+    twice(world, "b")
+    world.memory.cut("b", ["shop.twice", "shop.settings"])
+    world.copying()
+    world.run(cut_s)
+    assert world.numbers() == ([] if cut_s < 1 else [1])
+
+
+def test_a_backlog_does_not_wait_for_a_topic_that_another_process_copies() -> None:
+    world = TopicWorld(partitions=1, start="earliest")
+    world.send(0)
+    elsewhere = twice(world, "b")
+    world.run(5)
+    assert elsewhere.owner
+    twice(world, "c")
+    world.copying()
+    assert world.numbers() == [1]
+
+
+def twice(world: TopicWorld, name: str) -> SimIngress:
+    """Another source that copies the topic, with an ingress in the world's process."""
+    world.admin.create([TopicSpec("shop.twice", 1)])
+    targets = tuple(replace(target, source="twice.0") for target in world.plan.targets)
+    return SimIngress(world.scheduler, world.memory, replace(world.plan, targets=targets), name, 0, world.catch_up)

@@ -249,6 +249,16 @@ def test_a_second_stage_cannot_have_had_what_nobody_said() -> None:
         assert silent.explains(piece, LAST, (), dict.fromkeys(BUCKETS, frozenset(SOURCES))) is Answer.YES
 
 
+def test_what_a_second_stage_may_have_had_and_was_deleted_is_no_proof_against_it() -> None:
+    """A stream was trimmed before the one that was made of it (R16)."""
+    had = Had(PARTED, "one", 0)
+    for start, answer in ((min(BUCKETS), Answer.NO), (max(BUCKETS) + 1, Answer.DELETED)):
+        deleted = Explainer(had.truth, Statements({}, dict.fromkeys(had.network.pieces(0), start)))
+        for piece, rows in had.results.items():
+            assert deleted.explains(piece, LAST, rows, LACKED) is answer
+            assert deleted.explains(piece, LAST, rows, {}) is Answer.NO, "it lacked nothing, so complete input stays"
+
+
 @pytest.mark.parametrize("missing_sources", [{}, dict.fromkeys(BUCKETS, frozenset("b"))], ids=["nothing", "b"])
 def test_a_second_stage_lacks_what_the_first_lacked(missing_sources: Lacked) -> None:
     had = Had(PARTED, "one", 0)

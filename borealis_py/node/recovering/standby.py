@@ -5,6 +5,8 @@ from __future__ import annotations
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 
+import structlog
+
 from borealis_py.log.base import Log, LogError, NewRecord, Wake
 from borealis_py.log.clock import Clock
 from borealis_py.log.description import Life
@@ -20,9 +22,20 @@ from borealis_py.node.reporter import Reporter, StatusListener, ignore_status
 from borealis_py.node.spec import ReplicaSpec
 from borealis_py.protocol.control import ControlFold
 from borealis_py.protocol.incarnation import Identity
-from borealis_py.protocol.roles.idle_standby import IdleStandby
+from borealis_py.protocol.roles.idle_standby import CALM, IdleStandby
 from borealis_py.protocol.turn import EmitEvent, ExitReplica, SendHeartbeat
 from sunion.units import Bucket, MonotonicUs
+
+log = structlog.get_logger("borealis.replica")
+
+
+def pulse_us(spec: ReplicaSpec) -> int:
+    """How often to call `Standby.pulse`."""
+    return CALM * spec.timing.heartbeat_us
+
+
+def _ignored() -> None:
+    """That a record is in the log is news to nobody: if it is not, the next turn is soon enough to end."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,9 +74,9 @@ class Standby:
         with ExitStack() as opened:  # a start that fails must leave nothing open, since it is repeated
             self._lookup = log_.lookup()
             opened.callback(self._lookup.close)
-            self._appender = log_.appender(wake)
+            self._appender = log_.appender(_ignored)
             opened.callback(self._appender.close)
-            self._pulse = Pulse(self._appender, spec.timing)
+            self._pulse = Pulse(self._appender, replace(spec.timing, heartbeat_us=pulse_us(spec)))
             self.settings = DynamicSettings(
                 Life(spec.app_uid), spec.node, spec.replica, spec.serves, spec.delays, spec.timing
             )
@@ -122,7 +135,11 @@ class Standby:
         if now - self._acknowledged_us < trimming.every_us:
             return
         self._acknowledged_us = now
-        record = self._acknowledging.repeated(now, self._lookup, runner.replica)
+        try:
+            record = self._acknowledging.repeated(now, self._lookup, runner.replica)
+        except LogError as exc:  # it needs none of that to stand by; and a broker that just came back knows no topic
+            log.warning(f"{self._spec.name}: what the replica that runs may read is not known now", why=str(exc))
+            return
         if record is not None:
             self._appender.append(record)
 

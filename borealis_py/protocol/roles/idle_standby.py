@@ -13,6 +13,14 @@ from borealis_py.protocol.states import ReplicaState
 from borealis_py.protocol.turn import Effect, EmitEvent, ExitReplica
 from sunion.units import Bucket, MonotonicUs, Offset
 
+CALM = 3
+"""How many intervals apart its heartbeats are while it hears a replica that runs: nobody waits for them then, and each
+costs both of them a turn."""
+OVERDUE = 1.3
+"""After how many intervals a heartbeat of the one that runs is missed."""
+QUICK = 2 / 3
+"""The part of an interval that its heartbeats are apart then, so that having waited for the first costs no time."""
+
 
 class IdleStandby:
     """One incarnation that stands by, as a pure state machine.
@@ -27,6 +35,10 @@ class IdleStandby:
         self.control = ControlFold(identity.replica, identity.inc, identity.uid, timing.suspicion_beats)
         self.runs = False
         self._heart = HeartbeatTimer(identity, timing)
+        self._every_us = timing.heartbeat_us
+        self._heard_us: MonotonicUs | None = None
+        """When a heartbeat of the one that runs was read last."""
+        self._calm = False
         self._said = self._progress = origin
         self._ready = False
 
@@ -36,6 +48,9 @@ class IdleStandby:
         for offset, beat in beats:
             self.control.read(offset, beat)
             self._progress = max(self._progress, beat.progress)
+            runner = self.control.roles.runner
+            if runner is not None and runner.replica == beat.replica:
+                self._heard_us = now
         if (why := self.control.superseded or self.control.number_shared) is not None:
             return [ExitReplica(why, again=self.control.superseded is None)]
         if self.control.roles.runner is not None:
@@ -46,6 +61,7 @@ class IdleStandby:
         if not self.runs and self.control.roles.due:
             self.runs = True
             effects.append(EmitEvent("RUNS", "takes over: no heartbeat of a replica that runs"))
+        self._pace(now)
         effects += self._heart.beat(
             now=now, state=ReplicaState.STANDBY, ack_s=self._said, ack_l=self._said, digests=tuple, asking=False,
             ask=None, progress=self._progress, runs=self.runs,
@@ -54,8 +70,19 @@ class IdleStandby:
 
     @property
     def next_us(self) -> MonotonicUs:
-        """When the next heartbeat is due."""
-        return self._heart.next_us
+        """When the next heartbeat is due, or one of the replica that runs will have been missed."""
+        return min(self._heart.next_us, self._overdue_us) if self._calm else self._heart.next_us
+
+    @property
+    def _overdue_us(self) -> MonotonicUs:
+        return MonotonicUs((self._heard_us or 0) + round(OVERDUE * self._every_us))
+
+    def _pace(self, now: MonotonicUs) -> None:
+        """How far apart its heartbeats are from now on. Where one that lived was taken for dead, they come late, and it
+        does not hurry."""
+        self._calm = self.control.roles.runner is not None and now < self._overdue_us
+        hurried = 1 if self.control.roles.patient else QUICK
+        self._heart.every_us = round((CALM if self._calm else hurried) * self._every_us)
 
     def status(self) -> ReplicaStatus:
         """The same as a replica's: its frontiers are those of the one that runs."""

@@ -1,9 +1,10 @@
 """Whether a tentative bucket follows from what its replica can have had: all input but that of the missing sources.
 
 A replica reads a log in order, so the first stage had a prefix of each bucket's rows of a missing source. A later stage
-read one record for each bucket and partition of the stage before: the complete one, a tentative one of either replica,
-or none if all sources are missing. Several inputs are possible either way. The search tries only those whose sums agree
-with the bucket (`cuts`, `ModelStage.adds`), so it also decides bursts of hundreds of rows.
+read one record for each bucket and partition of the stage before: the complete one, a tentative one of either replica
+(which may have been deleted since), or none if all sources are missing. Several inputs are possible either way. The
+search tries only those whose sums agree with the bucket (`cuts`, `ModelStage.adds`), so it also decides bursts of
+hundreds of rows.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from borealis_py.verify.envelope import Row
-from borealis_py.verify.history import ReplicaHistory
+from borealis_py.verify.history import KEPT_END, ReplicaHistory
 from borealis_py.verify.model.cuts import TooMany, adding_up
 from borealis_py.verify.model.network import Lacked, Truth, agrees, by_bucket, stime_of
 from borealis_py.verify.model.partitions import Piece, merged
@@ -30,29 +31,40 @@ Rows = tuple[Row, ...]
 
 
 class Answer(Enum):
-    """UNDECIDED: the search was given up; no verdict about the rows."""
+    """UNDECIDED: the search was given up; no verdict about the rows. DELETED: nor is there one, for what they may have
+    been made of is not there any more."""
 
     YES = "it follows"
     NO = "it does not follow"
     UNDECIDED = "undecided"
+    DELETED = "its input was deleted"
 
 
 @dataclass(frozen=True)
 class Statements:
     """What replicas said tentatively, and which sources they said were missing in the bucket: `of` each piece, by
-    bucket."""
+    bucket.
+
+    `start`: of each piece, the first bucket of which nothing was deleted; absent: nothing was.
+    """
 
     of: Mapping[Piece, Mapping[int, Sequence[tuple[Rows, frozenset[str]]]]] = field(default_factory=dict)
+    start: Mapping[Piece, int] = field(default_factory=dict)
 
     @classmethod
     def gathered(cls, replicas: Mapping[Piece, Sequence[ReplicaHistory]]) -> Statements:
         """All there are in these topics."""
         found: dict[Piece, dict[int, list[tuple[Rows, frozenset[str]]]]] = {}
+        start: dict[Piece, int] = {}
         for piece, replays in replicas.items():
             of = found.setdefault(piece, {})
             for record in (r for replay in replays for r in replay.records if r.kind == "TENTATIVE"):
                 of.setdefault(record.bucket, []).append((record.rows, frozenset(record.missing)))
-        return cls(found)
+            for replay in replays:
+                if replay.trimmed:
+                    kept = max((r.bucket for r in islice(replay.records, KEPT_END)), default=0)
+                    start[piece] = max(start.get(piece, 0), kept)
+        return cls(found, start)
 
     def within(self, piece: Piece, bucket: int, missing_sources: frozenset[str]) -> list[Rows]:
         """Those in which no more than this was missing."""
@@ -74,6 +86,8 @@ class Explainer:
         """
         if piece.stage:
             found = self._search(piece, bucket, self._said(piece, bucket, missing_sources), tuple(rows))
+            if found is Answer.NO and self._deleted(piece, bucket, missing_sources):
+                return Answer.DELETED
             return found if isinstance(found, Answer) else Answer.YES
         origin = self._network.stages[0].origin
         if origin is None:
@@ -153,6 +167,12 @@ class Explainer:
                     rows += [()] if missing_sources[b] >= set(self._network.sources) else []
                 choices.append(list(dict.fromkeys(rows)))
         return choices
+
+    def _deleted(self, piece: Piece, bucket: int, missing_sources: Lacked) -> bool:
+        """Whether something that the stage before may have said tentatively of its input is not there any more."""
+        before, start = piece.stage - 1, self._statements.start
+        said = [Piece(before, part, piece.part) for part in range(len(self._network.stages[before].parts))]
+        return any(b < start.get(of, b) for b in self.buckets(piece, bucket) if b in missing_sources for of in said)
 
     # What it gives ----------------------------------------------------------------------------------------------------
 

@@ -13,8 +13,9 @@ INTERNAL = (NODE_CLASS, QUERY_CLASS, CONTROL_CLASS)
 """What no user reads."""
 SETTLED = 1 / 3
 """Share of the time after which sizes are to stand still."""
-STRETCH_S = 60.0
-"""Sizes are compared by their means over so long: a segment is freed at once, and fills in between."""
+STRETCH_S = 150.0
+"""Sizes are compared by their means over so long: the broker looks every 30 s for segments to free, and means of two
+looks go up and down with how the segments of several topics happen to fill between them."""
 GOAL = 0.15
 
 

@@ -1,0 +1,44 @@
+"""What a standby that does not compute survives."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from borealis_py.log.base import LogUnreachable
+from borealis_py.node.acknowledging import Acknowledging
+from borealis_py.node.recovering.standby import Standby
+from borealis_py.query.recovery import RecoveryPlan, RecoveryWay
+from borealis_py.simulation.runner.scenario import Retention
+from borealis_py.simulation.runner.simulation import Simulation
+from tests.simulation.calm import calm
+
+SECOND = 1_000_000
+
+
+def test_a_standby_that_cannot_read_what_others_acknowledge_stands_by_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As when the broker comes back and does not know its topics yet."""
+    drawn = calm(seconds=15)
+    (node,) = drawn.nodes
+    nodes = (replace(node, recovery=RecoveryPlan(RecoveryWay.PASSIVE_STANDBY)),)
+    begun, asked, repeated = list[Standby](), 0, Acknowledging.repeated
+    begin = Standby.__init__
+
+    def counted(it: Standby, *args: Any, **of: Any) -> None:
+        begun.append(it)
+        begin(it, *args, **of)
+
+    def refused(it: Acknowledging, *args: Any) -> object:
+        nonlocal asked
+        asked += 1
+        if asked <= 2:
+            raise LogUnreachable("no broker answered")
+        return repeated(it, *args)
+
+    monkeypatch.setattr(Standby, "__init__", counted)
+    monkeypatch.setattr(Acknowledging, "repeated", refused)
+    Simulation(replace(drawn, nodes=nodes, retain=Retention(0, SECOND))).run()
+    assert asked > 2
+    assert len(begun) == 2, "each replica began once, as a standby"
