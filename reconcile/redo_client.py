@@ -105,7 +105,7 @@ class _PendingJob:
     taken: bool = False
 
 
-class _ResultReader:
+class ReplyReader:
     """Reads the driver's replies from now on. If records were deleted before they were read (a process that slept
     longer than retention), reading resumes at the log's end, which a thread looks up: `poll` never waits.
 
@@ -188,9 +188,10 @@ class RemoteRedo:
         self._ready: list[RedoResult] = []
         self._assembly = rpc.Reassembler()
         self._wake = wake
+        self.closed = False
         self.why_inline = ""
         """Why the driver did not run the last job; empty once it accepts one again."""
-        self._inbox = _ResultReader(log_, address.responses, wake)
+        self._inbox = ReplyReader(log_, address.responses, wake)
         self._appender = log_.appender(lambda: None)
 
     def submit_job(self, job: RedoJob) -> None:
@@ -225,6 +226,7 @@ class RemoteRedo:
     def close(self) -> None:
         for job_id in list(self._pending):
             self.cancel_job(job_id)
+        self.closed = True
         self._inbox.close()
         self._appender.close()
 
@@ -239,14 +241,14 @@ class RemoteRedo:
     def _take(self, message: rpc.RpcMessage) -> None:
         if isinstance(message, rpc.Shutdown):
             self._on_stop()
-        elif (
-            isinstance(message, rpc.StatusReport) or message.uid != self._address.uid or message.id not in self._pending
+        elif not isinstance(message, rpc.JobAccepted | rpc.JobResult) or (
+            message.uid != self._address.uid or message.id not in self._pending
         ):
             return
         elif isinstance(message, rpc.JobAccepted):
             self._pending[message.id].taken = True
             self.why_inline = ""
-        elif isinstance(message, rpc.JobResult):
+        else:
             body = self._assembly.add(message)
             if body is not None:
                 self._answered(message.id, body)

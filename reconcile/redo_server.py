@@ -66,7 +66,8 @@ class RedoServer:
     Args:
         session: of this driver's application. Messages of another session are ignored.
         count: slots that redos may take at a time. 0: every job is refused at once.
-        on_status: called with the body of each status report of a task.
+        on_status: called with the body of each status report of a task. on_standbys: with each report of the standby
+            task.
 
     Raises:
         LogError: the tasks' requests cannot be read.
@@ -82,6 +83,7 @@ class RedoServer:
         wake: Wake,
         clock: Clock,
         on_status: Callable[[bytes], None] = lambda body: None,
+        on_standbys: Callable[[rpc.StandbysReport], None] = lambda report: None,
     ) -> None:
         self._log = log_
         self._channels: Mapping[Feed, TaskChannel] = {channel.requests: channel for channel in channels}
@@ -89,7 +91,7 @@ class RedoServer:
         self._executor = executor
         self._count = count
         self._clock = clock
-        self._on_status = on_status
+        self._on_status, self._on_standbys = on_status, on_standbys
         self._assemblies = {channel.requests: rpc.Reassembler() for channel in channels}
         self._waiting: deque[_QueuedJob] = deque()
         self._running: dict[int, _QueuedJob] = {}
@@ -109,6 +111,8 @@ class RedoServer:
                 self._cancelled((message.uid, message.id))
             elif isinstance(message, rpc.StatusReport):
                 self._on_status(message.body)
+            elif isinstance(message, rpc.StandbysReport):
+                self._on_standbys(message)
         for handle, end in self._executor.take_finished():
             self._ended(handle, end, now)
         self._dispatch(now)
@@ -118,6 +122,10 @@ class RedoServer:
         for channel in self._channels.values():
             self._send(channel, rpc.Shutdown(self._session))
         self._appender.flush(timeout_s)
+
+    def order_standbys(self, channel: TaskChannel, orders: Mapping[str, rpc.IncarnationOrder]) -> None:
+        """Tell the standby task, which reads that channel, what to run. May be repeated, in any thread."""
+        self._send(channel, rpc.StandbysOrder(self._session, dict(orders)))
 
     def close(self) -> None:
         """Cancel the running jobs and close the log clients."""

@@ -1,7 +1,7 @@
 """RPC between a replica's task and the driver of its Spark application, as records of a log.
 
-    task -> driver   SubmitJob (in chunks), CancelJob, StatusReport
-    driver -> task   JobAccepted, JobResult (in chunks), Shutdown
+    task -> driver   SubmitJob (in chunks), CancelJob, StatusReport; of the standby task also StandbysReport
+    driver -> task   JobAccepted, JobResult (in chunks), Shutdown; to the standby task also StandbysOrder
 
 A message counts only for its addressee: `session` is one life of a driver's application, `uid` one incarnation of a
 replica, `id` one of its jobs. Late, repeated, incomplete and foreign messages are ignored.
@@ -73,7 +73,41 @@ class Shutdown(msgspec.Struct, array_like=True, frozen=True, tag="SHUTDOWN"):
     session: str
 
 
-RpcMessage = SubmitJob | CancelJob | StatusReport | JobAccepted | JobResult | Shutdown
+class IncarnationOrder(msgspec.Struct, array_like=True, frozen=True):
+    """Run an incarnation of a replica; a higher `number` is a new one. `moves`: it has another one elsewhere, whose
+    place this one is to take."""
+
+    number: int
+    moves: bool = False
+
+
+class StandbysOrder(msgspec.Struct, array_like=True, frozen=True, tag="STANDBYS_ORDER"):
+    """What the standby task of `session` is to run: `orders`, by the names of replicas. Empty: it is to end. Sent until
+    the task has reported these."""
+
+    session: str
+    orders: dict[str, IncarnationOrder]
+
+
+class IncarnationEnd(msgspec.Struct, array_like=True, frozen=True):
+    """How an incarnation ended: `kind` "" in order, "failed", or a named end; `why`: the error, else ""."""
+
+    kind: str = ""
+    why: str = ""
+
+
+class StandbysReport(msgspec.Struct, array_like=True, frozen=True, tag="STANDBYS_REPORT"):
+    """Which incarnations the standby task of `session` has begun, by the numbers of the orders, and how those ended
+    that have. `pid`: of its worker, on `host`."""
+
+    session: str
+    pid: int
+    host: str
+    begun: dict[str, int]
+    ended: dict[str, IncarnationEnd]
+
+
+RpcMessage = SubmitJob | CancelJob | StatusReport | JobAccepted | JobResult | Shutdown | StandbysOrder | StandbysReport
 P = TypeVar("P", bound=MessageChunk)
 JobKey = tuple[str, int]
 """The submitting incarnation (uid) and the id of its job."""

@@ -51,6 +51,7 @@ SLOW = (
     "tests/runtime/spark/test_other_workers.py",
     "tests/runtime/spark/test_pages.py",
     "tests/runtime/spark/test_session.py",
+    "tests/runtime/spark/test_shared_standbys.py",
     "tests/runtime/spark/test_standalone.py::test_a_replica_in_an_executor_survives",
     "tests/runtime/spark/test_standalone.py::test_a_cluster",
     "tests/runtime/spark/test_standalone.py::test_a_master",

@@ -92,6 +92,12 @@ def close_default() -> None:
     duckdb.close()
 
 
+def open_default() -> None:
+    """Open that connection before several threads need it. Of two that open it at once, one would hold Python's lock
+    and wait for DuckDB's, and the other the reverse."""
+    duckdb.default_connection()
+
+
 def connect(memory_bytes: int = MEMORY_BYTES, *, lock: bool = True) -> duckdb.DuckDBPyConnection:
     """An isolated connection. With `lock`, SET can no longer change it.
 

@@ -95,6 +95,7 @@ class Replica:
         why_inline: returns why redos do not run on Spark now; empty: they do.
         seen: called with each status, in the thread of `turn`.
         stood_by: what it was before it took over (R17); None: it has just started.
+        moves: its former incarnation runs elsewhere: catch up with it, and then go on in its place (R17).
         open_appender: gives what it appends with; None: `log_` opens it.
 
     Raises:
@@ -119,6 +120,7 @@ class Replica:
         seen: StatusListener = ignore_status,
         stood_by: StoodBy | None = None,
         open_appender: Callable[[Wake], Appender] | None = None,
+        moves: bool = False,
     ) -> None:
         self.spec = spec
         self.buckets = Buckets(spec.bucket_us)
@@ -157,7 +159,7 @@ class Replica:
             self._trimmer = None if spec.trimming is None else Trimmer(spec, spec.trimming, clock)
             self._acknowledging: Acknowledging | None = None
             self._first_word: NewRecord | None = None
-            self.manager = self._begin(uid, stood_by)
+            self.manager = self._begin(uid, stood_by, moves)
             self._opened = opened.pop_all()
         self._unreachable: frozenset[int] = frozenset()
         self._resuming.turned(self.manager.f_s, self._input_reader)
@@ -169,7 +171,7 @@ class Replica:
             return stood_by.identity
         return new_identity(self.spec, self._input_reader, self._appender, uid)
 
-    def _begin(self, uid: str, stood_by: StoodBy | None) -> Manager:
+    def _begin(self, uid: str, stood_by: StoodBy | None, moves: bool) -> Manager:
         spec = self.spec
         self._input_reader.read_settings()
         identity = self._identify(uid, stood_by)
@@ -196,7 +198,7 @@ class Replica:
             before = None if stood_by is None else stood_by.acknowledging
             self._acknowledging = before or Acknowledging(spec, identity, spec.trimming.every_us)
             self._first_word = self._acknowledging.first(self._clock.now_us(), self._lookup, start)
-        role, control = role_of(spec, stood_by), None if stood_by is None else stood_by.control
+        role, control = role_of(spec, stood_by, moves), None if stood_by is None else stood_by.control
         return Manager(config, identity=identity, start=start, delays=self.settings.delays, role=role, control=control)
 
     # The loop's body --------------------------------------------------------------------------------------------------

@@ -22,6 +22,7 @@ from borealis_py.node.peers import NeverPublished, PeerRedo, Peers
 from borealis_py.node.pulse import repeating
 from borealis_py.node.recovering.setting import in_force, increments_of, paced
 from borealis_py.node.recovering.standby import Standby, StoodBy, pulse_us
+from borealis_py.node.recovering.starting import may_move
 from borealis_py.node.replica import Replica
 from borealis_py.node.reporter import StatusListener, ignore_status
 from borealis_py.node.spec import ReplicaSpec
@@ -55,6 +56,7 @@ def run_replica(
     uid: str,
     clock: Clock | None = None,
     seen: StatusListener = ignore_status,
+    moves: bool = False,
 ) -> None:
     """Run a replica until `stop` is set. Blocks.
 
@@ -69,6 +71,7 @@ def run_replica(
         uid: random, new for every call (B30).
         clock: None: the system's.
         seen: called with each status, in this thread; must not block.
+        moves: its former incarnation runs elsewhere, and ends once this one has caught up with it.
 
     Raises:
         LostWhileRunning, RetentionLost: see above. Superseded, LogError: as `Replica.turn`.
@@ -76,7 +79,8 @@ def run_replica(
     with closing(make_kernel()) as kernel:
         for n in count():
             now = _as_set(spec)
-            incarnation = _Incarnation(now, clock or SystemClock(), stop, f"{uid}.{n}" if n else uid, seen)
+            go_on = moves and n == 0 and may_move(now)
+            incarnation = _Incarnation(now, clock or SystemClock(), stop, f"{uid}.{n}" if n else uid, seen, go_on)
             try:
                 incarnation.live(kernel, make_redos)
             except SteppedBack as exc:
@@ -113,17 +117,20 @@ class _SpareAppender:
 
 
 class _Incarnation:
-    """One life of a replica, which may begin as an idle standby."""
+    """One life of a replica, which may begin as an idle standby. `moves`: it does not."""
 
-    def __init__(self, spec: ReplicaSpec, clock: Clock, stop: threading.Event, uid: str, seen: StatusListener) -> None:
+    def __init__(
+        self, spec: ReplicaSpec, clock: Clock, stop: threading.Event, uid: str, seen: StatusListener, moves: bool
+    ) -> None:
         self._spec, self._clock, self._stop, self._uid, self._seen = spec, clock, stop, uid, seen
+        self._moves = moves
         self._woken = threading.Event()
 
     def live(self, kernel: Kernel, make_redos: MakeRedos) -> None:
         """Live until it ends or `stop` is set. Raises what `run_replica` does, and SteppedBack."""
         with ExitStack() as standing:
             stood_by, spare = None, None
-            if self._spec.recovery.idles:
+            if self._spec.recovery.idles and not self._moves:
                 spare = standing.enter_context(closing(_SpareAppender(self._spec.log)))
                 stood_by = self._stand_by(standing)
             if not self._stop.is_set():
@@ -182,6 +189,7 @@ class _Incarnation:
                 seen=self._seen,
                 stood_by=stood_by,
                 open_appender=None if spare is None else spare.take,
+                moves=self._moves,
             )
             started()
             _set_aside()

@@ -55,6 +55,7 @@ class HeartbeatTimer:
         progress: Bucket,
         checkpoint_bucket: Bucket = NOWHERE,
         runs: bool = True,
+        unheard: bool = False,
     ) -> list[SendHeartbeat]:
         """The heartbeat, if one is due: at each interval, when asking or the role changes, and when a new checkpoint is
         durable.
@@ -62,8 +63,12 @@ class HeartbeatTimer:
         Args:
             ack_s, ack_l: as the log has acknowledged. digests: those not told yet; called if a heartbeat is sent.
             ask: offset of the own ask; None: not read back. progress: first bucket not published, as far as known.
-            runs: the replica speaks; False: it stands by (R17).
+            runs: the replica speaks; False: it stands by (R17). unheard: it sends none yet, since its former
+                incarnation does.
         """
+        if unheard:
+            self._beat_at = now
+            return []
         news = runs is not self._runs or asking != self._asking or checkpoint_bucket > self._checkpoint_bucket
         if now < self.next_us - 2 * self._play_us and not news:
             return []

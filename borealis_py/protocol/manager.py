@@ -146,7 +146,7 @@ class Manager:
         standing = self._standing(gap)
         self._effects += self.publishing.turn(turn, standing, self.output)
         if self.losing.whole <= self.f_s:
-            self._effects += self.checkpointing.turn(now, self.f_s, self._s, self.union, Bucket(self.output.ack_s))
+            self._effects += self.checkpointing.turn(now, self.f_s, self._s, self.union, self.speaking.held_below)
         keep_from = self.reconciliation.keep_from(self.f_s, self.f_l)
         self.intake.release_memory(self.f_s, self.f_l, keep_from, self.timing.buffer_rows_max)
         self._effects += [*self.intake.silence_notes(late_before), *self.intake.drift_notes(now, self._wait_us)]
@@ -154,7 +154,7 @@ class Manager:
             now=now, state=self.state, ack_s=Bucket(self.output.ack_s), ack_l=Bucket(self.output.ack_l),
             digests=self.output.digests.tell, asking=self.stagger.asking, ask=self.control.own_ask,
             progress=self.publishing.frontier, checkpoint_bucket=self.checkpointing.checkpoint_bucket,
-            runs=self.speaking.runs,
+            runs=self.speaking.runs, unheard=self.speaking.unheard,
         )  # fmt: skip
         self._ask_ends(standing)
         return self._effects

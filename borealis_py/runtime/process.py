@@ -41,6 +41,7 @@ from borealis_py.config.probe import check_directory, check_writable
 from borealis_py.config.signals import set_by
 from borealis_py.log.base import LogError
 from borealis_py.node.checkpoint_storage import LocationError
+from borealis_py.node.recovering.setting import recovering_as_set
 from borealis_py.node.reporter import StatusListener
 from borealis_py.node.spec import ReplicaSpec
 from borealis_py.observe.status_registry import StatusRegistry
@@ -216,6 +217,7 @@ def _tasks(
     from borealis_py.runtime.spark.driver import DriverFiles, SparkDriver
 
     create_topics(process.log, redo_topics_of(state.spec))
+    specs = recovering_as_set(specs, process.log)
     output = process.data_dir / args.app / f"{_name(args).stem}.spark.log"
     output.parent.mkdir(parents=True, exist_ok=True)
     fingerprints = tuple(state.description.fingerprint.split(","))

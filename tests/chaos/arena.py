@@ -130,6 +130,12 @@ class Arena:
         """The Python worker that runs it; None: it does not run now."""
         return family.workers(self.cluster.replicas[self.plan.process(member)]).get(member)
 
+    def beside(self, members: Sequence[Member]) -> list[Member]:
+        """They, and those who share a worker with one of them: standbys that do not compute do."""
+        pids = {worker.pid for worker in map(self.worker, members) if worker is not None}
+        found = [m for m in self.plan.members if (worker := self.worker(m)) is not None and worker.pid in pids]
+        return list(dict.fromkeys([*members, *found]))
+
     def idle_workers(self, process: Member) -> list[psutil.Process]:
         """Those for redos."""
         return family.idle_workers(self.cluster.replicas[process])

@@ -96,18 +96,19 @@ def jvm_killed(it: Arena, fault: Fault) -> Steps:
 
 
 def worker_killed(it: Arena, fault: Fault) -> Steps:
-    """kill -9 of the Python worker that runs one partition of a node."""
+    """kill -9 of the Python worker that runs one partition of a node, with whoever shares it."""
     yield from _workers_killed(it, [fault.member])
 
 
 def _workers_killed(it: Arena, members: Sequence[Member]) -> Steps:
     yield lambda: all(map(it.worker, members))
-    with it.impairing(*map(str, members)):
+    there = {worker.pid: worker for member in members if (worker := it.worker(member)) is not None}
+    hit = it.beside(members)  # all are found before the first is gone
+    with it.impairing(*map(str, hit)):
         begin = wall_us()
-        for worker in [it.worker(member) for member in members]:  # all are found before the first is gone
-            assert worker is not None
+        for worker in there.values():
             worker.kill()
-        yield it.ready(members, begin)
+        yield it.ready(hit, begin)
 
 
 def paused(it: Arena, fault: Fault) -> Steps:
@@ -123,10 +124,10 @@ def driver_paused(it: Arena, fault: Fault) -> Steps:
 
 
 def worker_paused(it: Arena, fault: Fault) -> Steps:
-    """The same of the Python worker that runs one partition of a node."""
+    """The same of the Python worker that runs one partition of a node, with whoever shares it."""
     yield lambda: it.worker(fault.member) is not None
     worker = it.worker(fault.member)
-    yield from _pause(it, [fault.member], [] if worker is None else [worker], fault.s)
+    yield from _pause(it, it.beside([fault.member]), [] if worker is None else [worker], fault.s)
 
 
 def _pause(it: Arena, members: list[Member], victims: list[psutil.Process], s: float) -> Steps:

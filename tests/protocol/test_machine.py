@@ -199,6 +199,12 @@ class LivesWithStandby(Lives):
 
     role = Role.STANDS_BY
 
+    @rule(index=replicas)
+    def one_that_runs_moves(self, index: int) -> None:
+        found = self.world.replicas.get(index)
+        if found is not None and found.manager.speaking.runs:
+            self.world.move(index).like(found)
+
 
 TestLives = Lives.TestCase
 TestLivesWithStandby = LivesWithStandby.TestCase

@@ -164,17 +164,22 @@ class World:
         self._corrected_checked = (self.origin, 0)
         self._topic_checked: dict[int, tuple[int, int]] = {}
 
-    def start(self, index: int) -> Replica:
-        """A new incarnation, from the last checkpoint."""
+    def start(self, index: int, role: Role | None = None) -> Replica:
+        """A new incarnation, from the last checkpoint. `role`: None: as the world has it."""
         self.incs[index] = self.incs.get(index, 0) + 1
         self.topics.setdefault(index, [])
         found = [self.checkpoints[k] for k in self.checkpoints if k == index or self.role is not Role.ALWAYS_RUNS]
         furthest = max(found, key=lambda checkpoint: checkpoint.frontier, default=None)
-        self.replicas[index] = self.make_replica(index, self.incs[index], furthest)
+        self.replicas[index] = self.make_replica(index, self.incs[index], furthest, role or self.role)
         return self.replicas[index]
 
-    def make_replica(self, index: int, inc: int, checkpoint: SaveCheckpoint | None) -> Replica:
-        return Replica(self, index, inc, checkpoint)
+    def make_replica(self, index: int, inc: int, checkpoint: SaveCheckpoint | None, role: Role) -> Replica:
+        return Replica(self, index, inc, checkpoint, role)
+
+    def move(self, index: int) -> Replica:
+        """A new incarnation elsewhere, which catches up with the present one."""
+        self.zombies.append(self.replicas[index])
+        return self.start(index, Role.MOVES)
 
     def run(self, until: int, step: int = TURN) -> None:
         """Advance everybody to `until`, checking every oracle at every step."""
@@ -253,7 +258,7 @@ class Replica:
     ends: a question for ends is answered. slow: records a step of an input, where that is bounded.
     """
 
-    def __init__(self, world: World, index: int, inc: int, checkpoint: SaveCheckpoint | None) -> None:
+    def __init__(self, world: World, index: int, inc: int, checkpoint: SaveCheckpoint | None, role: Role) -> None:
         self.world, self.index, self.inc = world, index, inc
         self.cut: set[int] = set()
         self.slow: dict[int, int] = {}
@@ -268,7 +273,7 @@ class Replica:
             identity=Identity(index, inc, self.uid),
             start=start,
             delays=world.delays,
-            role=world.role,
+            role=role,
         )
         self.position = [m.offset for m in checkpoint.marks] if checkpoint else [0] * len(inputs)
         self.heard, self.progress_read = 0, 0
@@ -476,6 +481,8 @@ class Replica:
             self.world.silent_until[self.index] = self.world.now + 500 * MS
         if self.world.now < self.world.silent_until.get(self.index, 0):
             return 0  # it stands by, or has just taken over
+        if self.manager.f_l < self.manager.output.stable:
+            return 0  # it rebuilds its state from what was said before it started
         created = self.manager.intake.creation.at(self.manager.f_l)
         wait = self.manager.delays.wait_us
         return 0 if created is None else max(0, self.world.now - created - W - wait)

@@ -84,10 +84,17 @@ class StandbyApp:
 
     Args:
         data: where the checkpoints of each replica index lie. checkpoints: "kafka"; "": below `data`.
+        host: of the replicas: "process" or "spark".
     """
 
     def __init__(
-        self, bootstrap: str, app: App, work: Path, data: dict[int, Path] | None = None, checkpoints: str = ""
+        self,
+        bootstrap: str,
+        app: App,
+        work: Path,
+        data: dict[int, Path] | None = None,
+        checkpoints: str = "",
+        host: str = "process",
     ) -> None:
         self.log, self.work = KafkaLog(bootstrap), work
         spec, timing = app.describe(), Timing(checkpoint_us=500_000)
@@ -96,8 +103,7 @@ class StandbyApp:
         self.queries = tuple(spec.queries)
         self.processes = ReplicaProcesses(work, spec.name)
         self._specs = {
-            k: ProcessSpec(bootstrap, (data or {}).get(k, work), checkpoints=checkpoints, host="process")
-            for k in REPLICAS
+            k: ProcessSpec(bootstrap, (data or {}).get(k, work), checkpoints=checkpoints, host=host) for k in REPLICAS
         }
         self._lookup = self.log.lookup()
         self._read: dict[str, tuple[list[Any], int]] = {}

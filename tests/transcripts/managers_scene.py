@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from borealis_py.protocol.roles.fold import Role
 from borealis_py.protocol.states import ReplicaState
 from borealis_py.protocol.turn import (
     Append,
@@ -127,8 +128,8 @@ class RecordedWorld(World):
         self.timeline, self.client = Timeline(), RecordedClient(self)
         self._told = (0, 0)
 
-    def make_replica(self, index: int, inc: int, checkpoint: SaveCheckpoint | None) -> Replica:
-        replica = RecordedReplica(self, index, inc, checkpoint)
+    def make_replica(self, index: int, inc: int, checkpoint: SaveCheckpoint | None, role: Role) -> Replica:
+        replica = RecordedReplica(self, index, inc, checkpoint, role)
         self.tell(replica.entry(ReplicaState.RECOVERING.value, f"inc {inc}, from bucket {replica.manager.f_s}"))
         return replica
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from contextlib import closing
 from dataclasses import replace
 
 import msgspec
 import structlog
 
-from borealis_py.log.base import Lookup, Record
+from borealis_py.log.base import Log, Lookup, Record
 from borealis_py.log.description import Life
 from borealis_py.log.messages import RecoverySetting, decode
 from borealis_py.node.endings import WayChanged
@@ -51,6 +53,12 @@ def in_force(spec: ReplicaSpec, lookup: Lookup) -> RecoveryPlan:
             except msgspec.DecodeError as exc:
                 log.warning("setting ignored", key=key.decode(), why=str(exc))
     return found
+
+
+def recovering_as_set(specs: Sequence[ReplicaSpec], log_: Log) -> list[ReplicaSpec]:
+    """The same with the ways of recovery that are in force. Blocking. Raises LogError."""
+    with closing(log_.lookup()) as lookup:
+        return [replace(spec, recovery=in_force(spec, lookup)) for spec in specs]
 
 
 def obey(spec: ReplicaSpec, said: RecoveryPlan | None) -> None:

@@ -37,11 +37,19 @@ Check = Callable[[tuple[Mark, ...] | None, int, Buckets], None]
 """Given a checkpoint's marks and bucket, raises RetentionLost if the log no longer holds what follows."""
 
 
-def role_of(spec: ReplicaSpec, stood_by: object | None) -> Role:
-    """How an incarnation begins. `stood_by`: None if it was no standby before."""
+def role_of(spec: ReplicaSpec, stood_by: object | None, moves: bool = False) -> Role:
+    """How an incarnation begins. `stood_by`: None if it was no standby before. `moves`: its former one runs, and it is
+    to go on elsewhere."""
     if stood_by is not None:
         return Role.TOOK_OVER
+    if moves and may_move(spec):
+        return Role.MOVES
     return Role.STANDS_BY if spec.recovery.stands_by else Role.ALWAYS_RUNS
+
+
+def may_move(spec: ReplicaSpec) -> bool:
+    """Whether an incarnation may catch up with a former one that runs. By amnesia a start loses what came before."""
+    return spec.recovery.stands_by and spec.recovery.way is not RecoveryWay.AMNESIA
 
 
 def rebuild_buckets(spec: ReplicaSpec, kernel: Kernel) -> int | None:

@@ -34,6 +34,8 @@ class Role(Enum):
     """It computes and says nothing until it takes over: `recovery="active-standby"`."""
     TOOK_OVER = "took over"
     """It stood by without computing, until this incarnation."""
+    MOVES = "moves"
+    """Its former incarnation runs elsewhere: it computes, and is not heard until it has caught up with that one."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,6 +2,7 @@
 as stable that stands on lost buckets (R18).
 
 STANDS BY --takes over: says what the one that ran has not said--> RUNS --another one runs--> ends (StepBack)
+MOVES --has caught up with its former incarnation: the same--> RUNS; MOVES --that one does not run--> ends (StepBack)
 """
 
 from __future__ import annotations
@@ -13,13 +14,13 @@ from dataclasses import replace
 from borealis_py.protocol.control import ControlFold
 from borealis_py.protocol.incarnation import Identity, StartPoint
 from borealis_py.protocol.labels import Label
-from borealis_py.protocol.roles.fold import Role
+from borealis_py.protocol.roles.fold import Role, RoleFold
 from borealis_py.protocol.roles.losing import Losing
 from borealis_py.protocol.settings import Timing
 from borealis_py.protocol.turn import Append, Effect, EmitEvent, StepBack
 from sunion.model import Output, StableBucket, StableRange, StreamRecord, TentativeBucket
 from sunion.output import SOutput, in_time
-from sunion.units import Bucket, MonotonicUs
+from sunion.units import NOWHERE, Bucket, MonotonicUs
 
 
 class Speaking:
@@ -35,8 +36,9 @@ class Speaking:
     def __init__(
         self, identity: Identity, output: SOutput, start: StartPoint, role: Role, timing: Timing, losing: Losing
     ) -> None:
-        self.runs = role is not Role.STANDS_BY
+        self.runs = role not in (Role.STANDS_BY, Role.MOVES)
         self.losing = losing
+        self._moves = role is Role.MOVES
         self._identity, self._output, self._timing = identity, output, timing
         self._now = MonotonicUs(0)
         self._one_runs = role is not Role.ALWAYS_RUNS
@@ -57,13 +59,30 @@ class Speaking:
         if roles.runner is not None:
             self._output.said_elsewhere(roles.runner.ack_s)
             self._forget()
-        if not roles.due:
-            return effects
+        if self._moves:
+            return effects + self._go_on(roles)
+        return effects + (self._run("no heartbeat of a replica that runs") if roles.due else [])
+
+    @property
+    def unheard(self) -> bool:
+        """Whether it sends no heartbeats and keeps no checkpoints: its former incarnation still does."""
+        return self._moves and not self.runs
+
+    @property
+    def held_below(self) -> Bucket:
+        """Below which bucket the topic holds all, so that a checkpoint may be kept there (B1); NOWHERE: keep none."""
+        return NOWHERE if self.unheard else Bucket(self._output.ack_s)
+
+    def _run(self, why: str) -> list[Effect]:
         self.runs = True
-        effects.append(
-            EmitEvent("RUNS", f"took over from {self._output.ack_s} on: no heartbeat of a replica that runs")
-        )
-        return effects + list(self._say_late())
+        return [EmitEvent("RUNS", f"took over from {self._output.ack_s} on: {why}"), *self._say_late()]
+
+    def _go_on(self, roles: RoleFold) -> list[Effect]:
+        """Run in the place of the own former incarnation, once what that one has said is not ahead. A heartbeat of this
+        one ends it, and leaves the node its runner."""
+        if roles.runner is None or not roles.runs:
+            return [StepBack("its former incarnation does not run: begins as a standby")]
+        return self._run("goes on elsewhere") if self._output.stable >= roles.runner.ack_s else []
 
     def _forget(self) -> None:
         while self._unheard and self._unheard[0][0] < self._output.first_waiting:

@@ -1,4 +1,4 @@
-"""One life of a Spark application: its replicas' tasks, the redos they request, and the detection of its failure.
+"""One life of a Spark application: its tasks, the redos they request, and the detection of its failure.
 
 It holds no state of the data path. If it ends without being told to, its host (`driver.py`) starts another one, whose
 replicas resume from their checkpoints.
@@ -10,6 +10,7 @@ import threading
 import time
 import uuid
 from collections.abc import Mapping, MutableMapping
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -24,9 +25,14 @@ from borealis_py.runtime.restarting import TaskDied, supervise
 from borealis_py.runtime.spark.cluster import UI_PORT, executor_hosts, free_slots
 from borealis_py.runtime.spark.proxy_status import ProxyStatus
 from borealis_py.runtime.spark.replica_task import NodeTask, TaskEnd, run_tasks, unpack_snapshot
+from borealis_py.runtime.spark.seating import Seating
+from borealis_py.runtime.spark.seats import Seat
 from borealis_py.runtime.spark.session import ReplicaSession
 from borealis_py.runtime.spark.slot_monitor import SlotDecision, SlotMonitor, SlotUsage
 from borealis_py.runtime.spark.slot_plan import SlotPlan, slots_there, waiting
+from borealis_py.runtime.spark.standby_orders import Orders, StandbyOrders
+from borealis_py.runtime.spark.standby_task import NAME as STANDBYS
+from borealis_py.runtime.spark.standby_task import StandbyTask
 from reconcile.redo_server import RedoServer, TaskChannel
 from reconcile.spark_executor import SparkExecutor, explain
 
@@ -42,7 +48,7 @@ class Application:
     """Runs tasks on a warm session until `stop`, or until the session has failed.
 
     Args:
-        tasks: one per node; their `session` is this application's.
+        tasks: one for each replica; their `session` is this application's.
         works: packed replay context of each node, for redo jobs.
         ended: exit codes of nodes that cannot continue; updated here.
         shortage, notices: like `ended`, shared by all lives of the application.
@@ -65,13 +71,26 @@ class Application:
         self._tasks = [task for task in tasks if task.name not in ended]
         self._shortage, self._notices = shortage, notices
         self._over = threading.Event()
+        self._done = {task.name: threading.Event() for task in self._tasks}
+        """Set of a replica that has ended for good, and of all when the application ends."""
         self._news = threading.Event()
         self._ailing: str | None = None
         self._short: str | None = None
         slots = SparkExecutor(self._context, works, self._news.set, session.warm_soon)
         channels = [_channel(task) for task in self._tasks]
+        self._standbys = StandbyOrders(self._run_standbys, self._order_standbys, self._over)
+        runs = {Seat.OWN: self._run, Seat.SHARED: lambda task, moves: self._standbys.run(task.name, moves)}
+        self._seating = Seating(self._tasks, plan.shares, plan.redos, runs)
         self._server = RedoServer(
-            rpc_log, channels, tasks[0].session, slots, plan.redos, self._news.set, SystemClock(), self._told
+            rpc_log,
+            channels,
+            tasks[0].session,
+            slots,
+            plan.redos,
+            self._news.set,
+            SystemClock(),
+            self._told,
+            self._standbys.reported,
         )
 
     def run(self) -> str | None:
@@ -83,13 +102,17 @@ class Application:
         self._shortage.begin()
         serving = threading.Thread(target=self._serve, name="redo RPC", daemon=True)
         looking = threading.Thread(target=self._look, name="watch Spark", daemon=True)
-        threads = [threading.Thread(target=self._keep, args=(t,), name=t.name, daemon=True) for t in self._tasks]
+        threads = [
+            threading.Thread(target=self._keep, args=(task, seat), name=task.name, daemon=True)
+            for task in self._tasks
+            for seat in self._seating.used
+        ]
         for thread in (serving, looking, *threads):
             thread.start()
         while any(t.is_alive() for t in threads) and not self._stop.is_set() and not (self._ailing or self._short):
             self._stop.wait(TURN_S)
         ailing, short = (None, None) if self._stop.is_set() else (self._ailing, self._short)
-        self._over.set()
+        self._end_all()
         if ailing is None:
             self._stop_tasks(threads)
         self._session.stop()
@@ -97,6 +120,12 @@ class Application:
             thread.join(LOOK_S)
         self._server.close()
         return ailing or short
+
+    def _end_all(self) -> None:
+        self._over.set()
+        for done in self._done.values():
+            done.set()
+        self._seating.ended()
 
     def _stop_tasks(self, threads: list[threading.Thread]) -> None:
         """Tell the tasks to stop, repeatedly: one that is just starting does not receive the first message."""
@@ -108,29 +137,49 @@ class Application:
 
     # A replica --------------------------------------------------------------------------------------------------------
 
-    def _keep(self, task: NodeTask) -> None:
-        """Run a replica until it ends for good; an end that concerns the whole process ends the others, too."""
-        code = supervise(partial(self._run, task), task.spec, self._over)
+    def _keep(self, task: NodeTask, seat: Seat) -> None:
+        """Run a replica at one of its seats, whenever it is there, until it ends for good; an end that concerns the
+        whole process ends the others, too."""
+        done = self._done[task.name]
+        code = supervise(partial(self._seating.sit, task, seat, done), task.spec, done)
         if code:
             self._ended[task.name] = code
+            done.set()
+            self._seating.ended(task.name)
         if code and code not in ALONE:
             self._stop.set()
 
-    def _run(self, task: NodeTask) -> None:
-        """One incarnation: a Spark job of one task."""
+    def _run(self, task: NodeTask, moves: bool) -> None:
+        """One incarnation in a slot of its own: a Spark job of one task."""
+        shares = self._plan.shares
+        self._submit(self._group(task), replace(task, tells_idle=shares, moves=moves) if shares else task).reraise()
+        if not self._over.is_set():
+            raise TaskDied("its Spark task was ended from outside")
+
+    def _run_standbys(self) -> None:
+        """One life of the standby task."""
+        self._submit(self._standbys_group, StandbyTask(tuple(self._tasks)))
+
+    def _submit(self, group: str, task: NodeTask | StandbyTask) -> TaskEnd:
+        """Run a Spark job of one task. Raises TaskDied."""
         context = self._context
         try:
-            context.setJobGroup(self._group(task), f"replica {task.name}", False)
+            context.setJobGroup(group, group.rpartition(" ")[0], False)
             (answer,) = context.parallelize([task.pack()], 1).mapPartitions(run_tasks).collect()
         except Exception as exc:
             raise TaskDied(f"its Spark task died.  {explain(exc)}") from exc
-        msgspec.msgpack.decode(bytes(answer), type=TaskEnd).reraise()
-        if not self._over.is_set():
-            raise TaskDied("its Spark task was ended from outside")
+        return msgspec.msgpack.decode(bytes(answer), type=TaskEnd)
+
+    def _order_standbys(self, orders: Orders) -> None:
+        self._server.order_standbys(_channel(self._tasks[0]), orders)
 
     @staticmethod
     def _group(task: NodeTask) -> str:
         return f"replica {task.name} {task.session}"
+
+    @property
+    def _standbys_group(self) -> str:
+        return f"{STANDBYS} {self._tasks[0].session}"
 
     # Helpers ----------------------------------------------------------------------------------------------------------
 
@@ -147,6 +196,7 @@ class Application:
     def _told(self, body: bytes) -> None:
         snapshot = unpack_snapshot(body)
         if snapshot is not None:
+            self._seating.told(snapshot.status)
             self._notices.see(snapshot)
 
     def _look(self) -> None:
@@ -156,6 +206,7 @@ class Application:
             try:
                 self._ailing = self._session.ailing or self._stopped()
                 self._look_for_slots()
+                self._standbys.turn()
             except Exception as exc:
                 self._ailing = self._session.ailing
                 if not told:
@@ -167,8 +218,14 @@ class Application:
 
     def _look_for_slots(self) -> None:
         context = self._context
-        starved = tuple(task.name for task in self._tasks if waiting(context, self._group(task)))
-        advice = self._shortage.look(time.monotonic(), SlotUsage(slots_there(context), starved), self._free)
+        starving = tuple(task.name for task in self._tasks if waiting(context, self._group(task)))
+        given = slots_there(context)
+        for name in self._seating.look(given, starving):
+            context.cancelJobGroup(self._group(next(task for task in self._tasks if task.name == name)))
+        shared = self._seating.sharing
+        starved = (*starving, *(shared if shared and waiting(context, self._standbys_group) else ()))
+        tasks = self._seating.taken if self._plan.shares else None
+        advice = self._shortage.look(time.monotonic(), SlotUsage(given, starved, tasks), self._free)
         if advice is not None:
             self._tell(advice, starved)
 

@@ -12,6 +12,7 @@ import os
 import platform
 import sys
 import threading
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -26,6 +27,7 @@ from borealis_py.node.spec import ReplicaSpec
 from borealis_py.runtime.spark.application import Application, new_session
 from borealis_py.runtime.spark.proxy_status import ProxyStatus
 from borealis_py.runtime.spark.replica_task import NodeTask
+from borealis_py.runtime.spark.seating import begins_shared
 from borealis_py.runtime.spark.session import ReplicaSession, SparkSettings, SparkUnavailable
 from borealis_py.runtime.spark.slot_monitor import SlotMonitor
 from borealis_py.runtime.spark.slot_plan import LATER_SLOTS_S, SlotPlan, await_slots, reach, redos_for
@@ -77,7 +79,7 @@ class SparkDriver:
         self._specs = [replace(spec, pid=os.getpid(), host=platform.node()) for spec in specs]
         self._fingerprints = fingerprints
         self._files, self._extra = files, tuple(process.spark_properties.items())
-        self._plan = _plan_of(process, tuple(spec.name for spec in specs))
+        self._plan = _plan_of(process, specs)
         self._shortage = SlotMonitor(self._plan, _slot_wait_s(process))
         self._works = {spec.node: work_of(spec).pack() for spec in specs}
         self._rpc_log = _patient(process.log)
@@ -128,7 +130,7 @@ class SparkDriver:
         if plan.widened:
             log.info("Spark master widened", asked=plan.asked_master, given=plan.master, why=f"it runs {plan}")
         name = f"{self._specs[0].app} {', '.join(plan.tasks)}"
-        spark = SparkSettings(plan.asked_master, plan.needed, extra=(*plan.properties, *self._extra))
+        spark = SparkSettings(plan.asked_master, plan.least, extra=(*plan.properties, *self._extra))
         session = ReplicaSession.start_spark(name, spark, self._files.output)
         try:
             if again:
@@ -162,11 +164,12 @@ class SparkDriver:
         )
 
 
-def _plan_of(process: ProcessSpec, tasks: tuple[str, ...]) -> SlotPlan:
-    """The slots that the application needs to run these tasks and redos."""
+def _plan_of(process: ProcessSpec, specs: Sequence[ReplicaSpec]) -> SlotPlan:
+    """The slots that the application needs to run these replicas and redos."""
     master = process.master or LOCAL
-    redos = redos_for(master, len(tasks)) if process.redo_slots is None else process.redo_slots
-    return SlotPlan(tasks, redos, master)
+    redos = redos_for(master, len(specs)) if process.redo_slots is None else process.redo_slots
+    idle = [spec for spec in specs if spec.recovery.idles]
+    return SlotPlan(tuple(spec.name for spec in specs), redos, master, len(idle), sum(map(begins_shared, idle)))
 
 
 def _slot_wait_s(process: ProcessSpec) -> float:

@@ -12,9 +12,10 @@ import platform
 import sys
 import threading
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from functools import partial
+from typing import Protocol
 
 import msgspec
 import structlog
@@ -32,6 +33,7 @@ from borealis_py.runtime.spark.parent_watchdog import ended_with_host
 from borealis_py.runtime.specs import kernel_of, new_uid, work_of
 from reconcile.redo_client import RedoRouter, RedoRunner, RemoteRedo, TaskAddress
 from reconcile.redo_job import evict_all
+from reconcile.rpc import IncarnationEnd, StatusReport, to_record
 from reconcile.thread_redo import ThreadRedo
 
 log = structlog.get_logger("borealis.host")
@@ -39,11 +41,8 @@ log = structlog.get_logger("borealis.host")
 _ENDS: dict[str, type[Exception]] = {"lost": LostWhileRunning, **{end.kind: end.type for end in ENDS}}
 
 
-class TaskEnd(msgspec.Struct, array_like=True, frozen=True):
-    """How an incarnation ended: `kind` "" in order, "failed", or a key of `_ENDS`; `why`: the error, else ""."""
-
-    kind: str = ""
-    why: str = ""
+class TaskEnd(IncarnationEnd, frozen=True):
+    """How an incarnation ended; `kind`: "", "failed", or a key of `_ENDS`."""
 
     def reraise(self) -> None:
         """Raise in the driver the error that ended the incarnation."""
@@ -63,6 +62,8 @@ class NodeTask:
         rpc_log: the log for messages to its driver (the data's, with longer polls).
         log_file: where the driver writes its log on this machine; empty, or gone: the worker's standard error is used.
         log_bounded: whether that file is rotated when it is too large, by any process that notices.
+        tells_idle: whether its driver is to hear of it also while it stands by without computing.
+        moves: its replica has an incarnation elsewhere, whose place this one is to take.
     """
 
     spec: ReplicaSpec
@@ -71,6 +72,8 @@ class NodeTask:
     rpc_log: Log
     log_file: str = ""
     log_bounded: bool = False
+    tells_idle: bool = False
+    moves: bool = False
 
     @property
     def name(self) -> str:
@@ -81,25 +84,35 @@ class NodeTask:
 
     def run(self) -> TaskEnd:
         """Run one incarnation in this thread, which is the worker's main one."""
+        stop = threading.Event()
+        with ended_with_host(stop):
+            return self.run_until(stop)
+
+    def run_until(self, stop: threading.Event, shared: str = "") -> TaskEnd:
+        """Run one incarnation in this thread, which may be any.
+
+        Args:
+            shared: what it shares its worker with, for the log; empty: it has one of its own.
+        """
         from borealis_py.engine.fingerprint import ingredients  # here: drivers load no engine
         from borealis_py.runtime.kernel_check import check_kernel
 
-        stop = threading.Event()
-        with ended_with_host(stop):
-            try:
-                check_kernel(self.spec, self.fingerprints)
-                self._run(stop)
-            except KernelDiffers as exc:
-                return TaskEnd("kernel", f"{exc}. {different(self.spec.made_of, ingredients(), platform.node())}")
-            except Exception as exc:
-                return _end_of(exc)
+        try:
+            check_kernel(self.spec, self.fingerprints)
+            self._run(stop, shared)
+        except KernelDiffers as exc:
+            return TaskEnd("kernel", f"{exc}. {different(self.spec.made_of, ingredients(), platform.node())}")
+        except Exception as exc:
+            return _end_of(exc)
         return TaskEnd()
 
-    def _run(self, stop: threading.Event) -> None:
+    def _run(self, stop: threading.Event, shared: str) -> None:
         spec, uid = self.spec, new_uid(self.spec)
-        log.info("replica runs as a Spark task", node=spec.node, replica=spec.replica, worker_pid=os.getpid())
-        link = _Link()
-        run_replica(spec, kernel_of(spec), partial(self._make_redos, link, uid, stop), stop, uid, seen=link.tell)
+        line, beside = log.bind(node=spec.node, replica=spec.replica), {"shared": shared} if shared else {}
+        line.info("replica runs as a Spark task", worker_pid=os.getpid(), **beside)
+        with closing(_Link(self, uid)) as link:
+            redos = partial(self._make_redos, link, uid, stop)
+            run_replica(spec, kernel_of(spec), redos, stop, uid, seen=link.tell, moves=self.moves)
 
     def _make_redos(
         self, link: _Link, uid: str, stop: threading.Event, kernel: Kernel, wake: Wake, peer: RedoRunner
@@ -114,13 +127,25 @@ class NodeTask:
 
 
 class _Link:
-    """Forwards the loop's statuses to the driver, once it can."""
+    """Forwards the loop's statuses to the driver: with its redos' messages, and before it has any if its driver wants
+    that."""
 
-    asking: RemoteRedo | None = None
+    def __init__(self, task: NodeTask, uid: str) -> None:
+        self.asking: RemoteRedo | None = None
+        self._task, self._uid = task, uid
+        self._appender = task.rpc_log.appender(lambda: None) if task.tells_idle else None
 
     def tell(self, snapshot: StatusSnapshot) -> None:
-        if self.asking is not None:
+        if self.asking is not None and not self.asking.closed:
             self.asking.tell(pack_snapshot(snapshot))
+        elif self._appender is not None:
+            spec = self._task.spec
+            told = StatusReport(self._task.session, self._uid, pack_snapshot(snapshot))
+            self._appender.append(to_record(redo_feeds(spec.app, spec.node, spec.replica)[0], told))
+
+    def close(self) -> None:
+        if self._appender is not None:
+            self._appender.close()
 
 
 def pack_snapshot(snapshot: StatusSnapshot) -> bytes:
@@ -153,10 +178,22 @@ def different(described: Iterable[tuple[str, str]], worker: Mapping[str, str], h
     return f"The worker on {host} has others: {'; '.join(found)}"
 
 
+class PackedTask(Protocol):
+    """What a Spark partition consists of: a replica, or the standby task."""
+
+    @property
+    def log_file(self) -> str: ...
+
+    @property
+    def log_bounded(self) -> bool: ...
+
+    def run(self) -> TaskEnd: ...
+
+
 def run_tasks(packed: Iterable[bytes]) -> Iterator[bytes]:
     """Runs in the worker: the tasks of a Spark partition, of which there is one."""
     for one in packed:
-        task: NodeTask = pickle.loads(one)
+        task: PackedTask = pickle.loads(one)
         _say_where_the_driver_says(task.log_file)
         configure_logs(json=True, file=task.log_file if task.log_bounded else "")
         evict_all()

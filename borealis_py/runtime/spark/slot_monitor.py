@@ -23,11 +23,21 @@ class SlotUsage:
 
     Args:
         given: number of slots.
-        waiting: names of its tasks that run nowhere.
+        waiting: names of its replicas that run nowhere.
+        tasks: how many slots its tasks take now; None: one each.
     """
 
     given: int
     waiting: tuple[str, ...] = ()
+    tasks: int | None = None
+
+    def needed(self, plan: SlotPlan) -> int:
+        """How many slots it needs now, those for redos included."""
+        return self.permanent(plan) + plan.redos
+
+    def permanent(self, plan: SlotPlan) -> int:
+        """How many of them its tasks take."""
+        return len(plan.tasks) if self.tasks is None else self.tasks
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,14 +76,14 @@ class SlotMonitor:
             ask_free: queries how many slots a restarted application would get in addition to its own; None: the cluster
                 does not report it.
         """
-        if slots.given >= self._plan.needed and not slots.waiting:
+        if slots.given >= slots.needed(self._plan) and not slots.waiting:
             return self._enough()
         if self._since_s is None or slots.given > self._given:
             self._since_s = now_s
         self._given = slots.given
         if now_s - self._since_s < self._patience_s or now_s - self._asked_s < ASK_S:
             return None
-        if slots.given < len(self._plan.tasks) and not slots.waiting:
+        if slots.given < slots.permanent(self._plan) and not slots.waiting:
             return None  # Spark has yet to find out which tasks it has lost
         self._asked_s = now_s
         free = ask_free()
@@ -97,11 +107,11 @@ class SlotMonitor:
             return False  # redos run inline meanwhile
         if free is None:
             return slots.given == 0
-        return slots.given + free >= self._plan.needed or (slots.given == 0 and free > 0)
+        return slots.given + free >= slots.needed(self._plan) or (slots.given == 0 and free > 0)
 
     def _missing(self, slots: SlotUsage, free: int | None) -> str:
         who = f"{', '.join(slots.waiting)} cannot run" if slots.waiting else "redos run inline"
-        if slots.given >= self._plan.needed:
+        if slots.given >= slots.needed(self._plan):
             return f"{who} although the application has its slots: it asked for {self._plan}, and has {slots.given}"
         asked = f"{who} for want of slots: the application asked for {self._plan}; it has {slots.given}"
         return f"{asked}, and {_more(free)}"

@@ -25,18 +25,37 @@ LOOK_S = 0.2
 class SlotPlan:
     """Slots of one application: one permanently for each of `tasks`, and `redos` for redo jobs (0: they run inline).
 
+    With standbys that do not compute, several of them share one while they do (`seats.py`).
+
     Args:
         tasks: names of the permanent tasks.
         master: as given by the user.
+        idle: how many of them may be standbys that do not compute. begin_shared: how many of these begin so.
     """
 
     tasks: tuple[str, ...]
     redos: int
     master: str
+    idle: int = 0
+    begin_shared: int = 0
+
+    @property
+    def shares(self) -> bool:
+        """Whether there is a standby task when it is of use."""
+        return self.idle > 1
 
     @property
     def needed(self) -> int:
-        return len(self.tasks) + self.redos
+        """With these every replica that runs has a slot of its own: the last one that runs in the standby task has
+        that for itself. On this machine, where a slot is a thread, there is one more, so that the standby task can
+        begin before the slots of those that go there are free."""
+        return len(self.tasks) + self.redos + (self.shares and self.local)
+
+    @property
+    def least(self) -> int:
+        """With these it can begin."""
+        shared = self.begin_shared if self.shares else 0
+        return len(self.tasks) - shared + min(shared, 1) + self.redos
 
     @property
     def local(self) -> bool:
@@ -75,7 +94,8 @@ class SlotPlan:
     def __str__(self) -> str:
         redos = f" and {self.redos} for redos" if self.redos else ""
         slots = "slot" if self.needed == 1 else "slots"
-        return f"{self.needed} {slots}: {len(self.tasks)} for {', '.join(self.tasks)}{redos}"
+        share = "; standbys share one more" if self.needed > len(self.tasks) + self.redos else ""
+        return f"{self.needed} {slots}: {len(self.tasks)} for {', '.join(self.tasks)}{redos}{share}"
 
 
 def redos_for(master: str, tasks: int) -> int:
@@ -124,14 +144,14 @@ def await_slots(
     """Wait until the application has the slots it needs, or `stop`.
 
     Args:
-        least: this many suffice after the timeout; None: all are needed.
+        least: this many suffice after the timeout; None: as many are needed as it can begin with.
 
     Raises:
         SparkUnavailable: it does not get them; the message has both numbers.
     """
-    enough = plan.needed if least is None else least
+    enough = plan.least if least is None else least
     deadline = time.monotonic() + timeout_s
-    while (there := slots_there(context)) < plan.needed:
+    while (there := slots_there(context)) < plan.least:
         if stop.wait(LOOK_S) or (time.monotonic() > deadline and there >= enough):
             return
         if time.monotonic() > deadline:

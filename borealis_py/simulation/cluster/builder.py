@@ -233,6 +233,7 @@ class Builder:
         after: Callable[[ReplicaProcess], None],
         writing: Callable[[], object],
         stood_by: StoodBy | None = None,
+        moves: bool = False,
     ) -> ReplicaProcess:
         """Raises LogError, RetentionLost."""
         s = self.scenario
@@ -274,12 +275,13 @@ class Builder:
             return us
 
         process = ReplicaProcess(
-            self.scheduler, name, spec, clock, kernel, redos, store, ended, turned, rng, s.turn_us, busy_us, stood_by
-        )
+            self.scheduler, name, spec, clock, kernel, redos, store, ended, turned, rng, s.turn_us, busy_us, stood_by,
+            moves,
+        )  # fmt: skip
         if host is not None:
             host.start(process)
         ear.heard.bucket, ear.heard.says_from = process.replica.manager.f_s, process.replica.manager.output.stable
-        ear.heard.computes_unheard = spec.recovery.stands_by and not spec.recovery.idles
+        ear.heard.computes_unheard = moves or (spec.recovery.stands_by and not spec.recovery.idles)
         ear.heard.stood_by, ear.heard.arrives = stood_by is not None, process.replica.manager.losing.arriving
         self.heard.append(ear.heard)
         self.redos.append(redos)

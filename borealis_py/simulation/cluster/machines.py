@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable
 
 from borealis_py.log import topics
 from borealis_py.log.base import LogError
 from borealis_py.log.description import OtherLife
 from borealis_py.node.recovering.standby import StoodBy
+from borealis_py.node.recovering.starting import may_move
 from borealis_py.node.spec import ReplicaSpec
 from borealis_py.simulation.checkers.violation import Violation
 from borealis_py.simulation.cluster.builder import Builder
@@ -16,6 +18,9 @@ from borealis_py.simulation.cluster.processes import LocalClock, Machine, Proces
 from borealis_py.simulation.cluster.roles import PublisherProcess, ReplicaProcess, StandbyProcess
 from borealis_py.simulation.cluster.storage import FlakyEngine, Spark
 from sunion.errors import RetentionLost
+
+MOVES = 0.7
+"""How often a successor that starts while its replica runs is one that moves (R17)."""
 
 
 def _known_to_be_over(wiring: Builder, told: bool, why: str) -> None:
@@ -85,6 +90,10 @@ class ReplicaMachine(Machine):
         self._wiring, self._after, self._writing = wiring, after, writing
 
     def _make(self, name: str) -> Process | None:
+        before = self.zombies[-1] if self.zombies else None
+        runs = isinstance(before, ReplicaProcess) and before.replica.manager.speaking.runs
+        if runs and may_move(self.spec) and random.Random(name).random() < MOVES:
+            return self._run(name, moves=True)
         if self.spec.recovery.idles:
             return self._stand_by(name)
         return self._run(name)
@@ -101,7 +110,7 @@ class ReplicaMachine(Machine):
             return
         self.replace(standby, process)
 
-    def _run(self, name: str, stood_by: StoodBy | None = None) -> Process | None:
+    def _run(self, name: str, stood_by: StoodBy | None = None, moves: bool = False) -> Process | None:
         def make() -> Process:
             return self._wiring.replica(
                 self.node,
@@ -112,6 +121,7 @@ class ReplicaMachine(Machine):
                 lambda process: self._after(self, process),
                 lambda: self._writing(self),
                 stood_by,
+                moves,
             )
 
         return self._started(name, make)

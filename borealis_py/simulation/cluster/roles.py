@@ -202,6 +202,7 @@ class ReplicaProcess(Process):
         turn_us: tuple[int, int],
         busy_us: Callable[[], int] = _at_once,
         stood_by: StoodBy | None = None,
+        moves: bool = False,
     ) -> None:
         super().__init__(scheduler, name, rng, turn_us)
         self.started_us = scheduler.now_us
@@ -230,6 +231,7 @@ class ReplicaProcess(Process):
             uid=name,
             wake=self.wake,
             stood_by=stood_by,
+            moves=moves,
         )
 
     def turn(self) -> int | None:

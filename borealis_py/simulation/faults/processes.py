@@ -6,6 +6,7 @@ import random
 from functools import partial
 
 from borealis_py.log.messages import SourceFailure, encode
+from borealis_py.node.recovering.starting import may_move
 from borealis_py.simulation.cluster.processes import Machine
 from borealis_py.simulation.cluster.roles import ReplicaProcess
 from borealis_py.simulation.cluster.world import SimulatedWorld
@@ -22,6 +23,8 @@ from borealis_py.simulation.faults.base import (
 from borealis_py.simulation.log.network import CutDirection, cut_of
 from borealis_py.simulation.runner.scenario import SECOND, Fault
 
+DEAF = 4
+"""One in so many that a successor might catch up with hears nothing of it."""
 BETWEEN_US = 900_000
 """Longest time between two crashes of a loop."""
 
@@ -100,9 +103,11 @@ def _rolling(world: SimulatedWorld, fault: Fault) -> UndoFault:
 
 
 def _zombie(world: SimulatedWorld, fault: Fault) -> UndoFault:
-    """A successor of the same index starts while the old process continues, unable to read the control log."""
+    """A successor of the same index starts while the old process continues, unable to read the control log; where a
+    successor may be one that moves, mostly able to."""
     machine = replica_of(world, fault)
-    cut = cut_of({machine.spec.control_feed.topic})
+    deaf = fault.at_us % DEAF == 0 or not may_move(machine.spec)
+    cut = cut_of({machine.spec.control_feed.topic} if deaf else ())
     return partial(machine.reunite, machine.double(cut), cut)
 
 
