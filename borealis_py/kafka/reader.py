@@ -50,12 +50,21 @@ _REFUSED = frozenset({KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError.GROUP_AU
 class _Cursor:
     """One opening of a feed. Its identity distinguishes records read for it from those read for an older one."""
 
-    __slots__ = ("failure", "next", "position")
+    __slots__ = ("_doubted", "failure", "next", "position")
 
     def __init__(self, offset: int) -> None:
         self.position = offset  # for the caller of poll
         self.next = offset  # for the thread
         self.failure: LogError | None = None
+        self._doubted = False
+
+    def out_of(self, feed: Feed, first: int, end: int) -> OffsetGone | OffsetBeyond | None:
+        """Its failure if the log holds offsets [first, end) alone; None: none, or the log is to be asked again. That it
+        lies below them must be told twice: a topic that was just made has told wrong bounds once."""
+        doubted, self._doubted = self._doubted, self.next < first
+        if self.next > end:
+            return OffsetBeyond(feed, self.next, end)
+        return OffsetGone(feed, self.next, first) if doubted and self._doubted else None
 
 
 @dataclass(slots=True)
@@ -367,12 +376,11 @@ class KafkaReader:
         except KafkaException as exc:
             self._again_later(feed, cursor, str(error_of(exc)))
             return
-        if cursor.next < first:
-            self._fail(feed, cursor, OffsetGone(feed, cursor.next, first))
-        elif cursor.next > end:
-            self._fail(feed, cursor, OffsetBeyond(feed, cursor.next, end))
-        else:
+        failure = cursor.out_of(feed, first, end)
+        if failure is None:
             self._again_later(feed, cursor, "the broker lost track of the position")
+        else:
+            self._fail(feed, cursor, failure)
 
     def _fail(self, feed: Feed, cursor: _Cursor, failure: LogError) -> None:
         self._unassign(feed)
