@@ -61,7 +61,7 @@ def test_replicas_run_the_functions_that_up_saw_whatever_becomes_of_the_file(
         victim.kill()
         psutil.wait_procs([victim], 10)
         until(lambda: statuses(borealis, APP)["totals", 0]["inc"] > 1, "the supervisor has started it again")
-        start_us = time.time_ns() // 1000 - 5_000_000
+        start_us = time.time_ns() // 1000 - 1_000_000  # `up` took longer: what lies before the app's origin is refused
         rows = [f"{start_us + n * 10_000},{'ab'[n % 2]},{-1 if n == 7 else n}" for n in range(100)]
         (here / "rows.csv").write_text("\n".join(["at,key,value", *rows]) + "\n")
         published = borealis("publish", "left", "rows.csv", "--stime", "at", "--app", APP)
