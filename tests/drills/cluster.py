@@ -220,6 +220,11 @@ class Cluster:
         self.until(lambda: self.watchers[-1].stable_until > bucket, f"{bucket} is seen as stable", timeout_s)
         self.until(lambda: self.watchers[-1].corrected_until > bucket, f"{bucket} is published", timeout_s)
 
+    def checkpoint(self, member: Member) -> int:
+        """The bucket of its newest checkpoint, as its status says."""
+        newest = self.newest(member)
+        return 0 if newest is None else newest.checkpoint_bucket
+
     def publishing(self, query: str = QUERY) -> Member:
         """The replica that writes the corrected stream, of one of its partitions where there are several."""
         found: list[Member] = []
