@@ -20,7 +20,7 @@ from borealis_py.node.checkpoints import CheckpointStore
 from borealis_py.node.endings import SteppedBack
 from borealis_py.node.peers import NeverPublished, PeerRedo, Peers
 from borealis_py.node.pulse import repeating
-from borealis_py.node.recovering.setting import in_force, increments_of, paced
+from borealis_py.node.recovering.setting import increments_of, paced, recovering_as_set
 from borealis_py.node.recovering.standby import Standby, StoodBy, pulse_us
 from borealis_py.node.recovering.starting import may_move
 from borealis_py.node.replica import Replica
@@ -90,10 +90,9 @@ def run_replica(
 
 
 def _as_set(spec: ReplicaSpec) -> ReplicaSpec:
-    """The same with the way of recovery that is in force. Raises LogError."""
-    with closing(spec.log.lookup()) as lookup:
-        plan = in_force(spec, lookup)
-    return replace(spec, recovery=plan, timing=paced(spec.timing, plan))
+    """The same with the way of recovery that is in force, and its timing. Raises LogError."""
+    (found,) = recovering_as_set([spec], spec.log)
+    return replace(found, timing=paced(spec.timing, found.recovery))
 
 
 class _SpareAppender:

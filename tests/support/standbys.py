@@ -239,10 +239,11 @@ def _differences(found: Sums, wanted: Sums, first: int) -> str:
 
 
 @contextmanager
-def standing_by(app: StandbyApp) -> Iterator[StandbyApp]:
-    """One replica of each query runs, one stands by, and rows come."""
+def standing_by(app: StandbyApp, in_turn: bool = False) -> Iterator[StandbyApp]:
+    """One replica of each query runs, one stands by, and rows come. `in_turn`: replica 0 is the one that runs."""
     try:
-        app.start(*REPLICAS)
+        for some in [[k] for k in REPLICAS] if in_turn else [REPLICAS]:
+            app.start(*some)
         with app.source:
             app.sending.start()
             app.goes_on()

@@ -18,7 +18,7 @@ from borealis_py.log.base import Feed
 from borealis_py.log.messages import read_beat
 from tests.runtime.spark.driven import all_gone
 from tests.support.running import until
-from tests.support.standbys import PATIENCE_S, StandbyApp, an_app
+from tests.support.standbys import PATIENCE_S, StandbyApp, an_app, standing_by
 
 pytestmark = [pytest.mark.spark, pytest.mark.broker, pytest.mark.timeout(600)]
 MOVED = "goes on elsewhere"
@@ -29,18 +29,10 @@ WAYS = ("passive-standby", "upstream-backup")
 @pytest.fixture
 def app(bootstrap: str, tmp_path: Path) -> Iterator[StandbyApp]:
     """Replica 0 of both queries runs, and rows come."""
-    app = StandbyApp(bootstrap, an_app("shared-standbys", WAYS), tmp_path, host="spark")
-    try:
-        app.start(0)
-        app.start(1)
-        with app.source:
-            app.sending.start()
-            app.goes_on()
-            yield app
-            app.sending.over.set()
-            app.sending.join(10)
-    finally:
-        app.close()
+    with standing_by(
+        StandbyApp(bootstrap, an_app("shared-standbys", WAYS), tmp_path, host="spark"), in_turn=True
+    ) as app:
+        yield app
 
 
 def said(app: StandbyApp, replica: int) -> str:
