@@ -62,14 +62,11 @@ class TopicFronts:
     def copied(self, partition: int, front: int, writers: Iterable[InputWriter]) -> None:
         """Rows from stime `front` on have been added to these writers, and are in their next records at the latest."""
         records = [(writer, writer.made + 1) for writer in writers]
-        self._under_way.setdefault(partition, deque()).append((front, records))
+        self._left(partition).append((front, records))
 
     def note(self, partition: int, front: int | None) -> None:
         """A partition is to copy rows from stime `front` on. None: it has no backlog, or cannot go on with it."""
-        parts = self._under_way.get(partition)
-        while parts and all(writer.stored >= made for writer, made in parts[0][1]):
-            parts.popleft()
-        if parts:
+        if parts := self._left(partition):
             front = parts[0][0] if front is None else min(parts[0][0], front)
         self._shared.note(self._key(partition), front)
 
@@ -85,6 +82,13 @@ class TopicFronts:
     def boundary(self, partitions: Iterable[int], known: int, promised: int, live_us: int, lateness_us: int) -> int:
         """What an input that takes from these partitions may promise: see `BacklogFronts.boundary`."""
         return self._shared.boundary(map(self._key, partitions), known, promised, live_us, lateness_us)
+
+    def _left(self, partition: int) -> deque[tuple[int, Sequence[tuple[InputWriter, int]]]]:
+        """What is under way, of a partition that others wait for or not."""
+        parts = self._under_way.setdefault(partition, deque())
+        while parts and all(writer.stored >= made for writer, made in parts[0][1]):
+            parts.popleft()
+        return parts
 
     def _key(self, partition: int) -> Hashable:
         return self._source, partition

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
-from borealis_py.ingress.catch_up import AHEAD_US
+from borealis_py.ingress.catch_up import AHEAD_US, BacklogFronts, TopicFronts
 from borealis_py.ingress.inputs import InputLogs
 from borealis_py.log.base import Feed, TopicSpec
 from borealis_py.simulation.ingress.process import SimIngress
@@ -117,6 +119,16 @@ def test_no_log_runs_further_ahead_of_another_whatever_appends_take(seed: int) -
             break
     assert sorted(world.numbers()) == list(range(1, world.sent + 1))
     assert 0 < max(leads) <= AHEAD_US
+
+
+def test_what_is_stored_of_a_partition_that_nobody_waits_for_is_forgotten() -> None:
+    writer: Any = SimpleNamespace(made=0, stored=0)
+    fronts = TopicFronts(BacklogFronts(), "t")
+    for n in range(100):
+        fronts.copied(0, n, [writer])
+        fronts.hold_up_nobody([0])
+        writer.made = writer.stored = n + 1
+    assert len(fronts._under_way[0]) == 1
 
 
 @pytest.mark.parametrize("cut_s", [0.4, 3.0])
