@@ -40,12 +40,22 @@ class LostWhileRunning(Exception):
     """The log no longer holds records that this incarnation had not read yet."""
 
 
-def _set_aside() -> None:
-    """Keep the garbage collector from what lives as long as the process: it would stop every loop for 40 ms, sometimes
+class SetAside:
+    """Keeps the garbage collector from what lives as long as the process: it would stop every loop for 40 ms, sometimes
     at a window's end. What an incarnation before has left is collected first."""
-    gc.unfreeze()
-    gc.collect()
-    gc.freeze()
+
+    def __init__(self) -> None:
+        self._before = False
+
+    def __call__(self) -> None:
+        if self._before:
+            gc.unfreeze()  # not the first time: to look at what a Spark worker shares with its parent copies it
+        self._before = True
+        gc.collect()
+        gc.freeze()
+
+
+_set_aside = SetAside()
 
 
 def run_replica(

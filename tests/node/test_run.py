@@ -1,8 +1,10 @@
-"""When records are gone: another start where it may help, the end where it cannot."""
+"""When records are gone: another start where it may help, the end where it cannot. What no start looks through."""
 
 from __future__ import annotations
 
+import gc
 import threading
+import weakref
 from contextlib import nullcontext
 from pathlib import Path
 from types import SimpleNamespace
@@ -14,7 +16,7 @@ from borealis_py.log.base import LogUnreachable
 from borealis_py.node import run
 from borealis_py.node.checkpoint_storage import LocalLocation
 from borealis_py.node.peers import NeverPublished
-from borealis_py.node.run import LostWhileRunning, run_replica
+from borealis_py.node.run import LostWhileRunning, SetAside, run_replica
 from borealis_py.node.spec import ReplicaSpec
 from borealis_py.protocol.settings import Timing
 from borealis_py.protocol.states import ReplicaState
@@ -183,3 +185,26 @@ def test_redos_that_cannot_be_had_leave_nothing_open(tmp_path: Path) -> None:
         run_replica(spec, lambda: kernel, refuse, threading.Event(), "uid")
     assert closed == ["kernel"]
     assert threading.active_count() == threads
+
+
+class Cycle:
+    """Garbage that only the collector finds."""
+
+    def __init__(self) -> None:
+        self.me = self
+
+
+def test_what_a_worker_was_forked_with_is_not_looked_through_before_there_is_garbage_of_an_incarnation() -> None:
+    gc.collect()
+    inherited = weakref.ref(Cycle())
+    gc.freeze()
+    set_aside = SetAside()
+    try:
+        set_aside()
+        assert inherited() is not None
+        left = weakref.ref(Cycle())
+        set_aside()
+        assert left() is None
+        assert inherited() is None
+    finally:
+        gc.unfreeze()
