@@ -103,12 +103,12 @@ class TrimmingOracle:
 
 
 def _starts(world: SimulatedWorld, machine: ReplicaMachine) -> list[File]:
-    """The checkpoints from which this replica may start: its own, or where one runs for all the furthest of all, as
-    many as one replica keeps."""
+    """The checkpoints from which this replica may start: its own, or where one runs for all those of all that read
+    least, as many as one replica keeps: a start passes over what the log no longer covers."""
     if not machine.spec.recovery.stands_by:
         return machine.disk.starts
     found = [file for disk in world.wiring.disks[machine.node].values() for file in disk.starts]
-    return sorted(found, key=lambda file: max(file.bucket, file.said))[-KEEP:]
+    return sorted(found, key=lambda file: file.bucket)[-KEEP:]
 
 
 def _first_read(world: SimulatedWorld, machine: ReplicaMachine) -> int:
