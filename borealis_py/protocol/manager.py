@@ -79,8 +79,7 @@ class Manager:
         self.checkpointing = Checkpointing(timing, max(start.bucket, own), how)
         self.counts = RowCounts()
         self.f_s = self.f_l = start.bucket
-        self.state = ReplicaState.RECOVERING
-        self._recovery = Recovery()
+        self.state, self._recovery = ReplicaState.RECOVERING, Recovery()
         self._heart = HeartbeatTimer(identity, timing)
         self._s, self._l, self._diverged = start.state, start.state, False
         self._labels = Labels(config.fragment.lookback_buckets, config.sources)
@@ -208,6 +207,7 @@ class Manager:
         if self.f_s == self.f_l and self._diverged:
             self._diverged, self._l = False, self._s
             self._labels.corrected()
+            self.intake.forgive()
             self.checkpointing.soon()  # a peer that waits for its grant may adopt it (B44)
             self._derive_grant(False)
 

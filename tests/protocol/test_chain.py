@@ -228,6 +228,25 @@ def test_a_start_from_a_peers_checkpoint_fills_the_own_topic_first() -> None:
     assert saved == []
 
 
+def test_after_an_adoption_a_replica_upstream_that_was_heard_is_waited_for_again() -> None:
+    """B13. Simulator, seed 99761798: it said the next bucket as stable 1 ms after the other one's tentative word."""
+    node = Node(STREAM, timing=replace(TIMING, inline_us=0, inline_buckets=3))
+    node.at(0, (0, stable(0)), (1, stable(0)))
+    for bucket in range(1, 9):
+        node.at(bucket * W + D + MS, (0, tentative(bucket, "a")))
+    assert (node.manager.f_s, node.manager.f_l) == (1, 9)
+    node.manager.handle(Turn(10 * W + D, beats=[(1, heartbeat(1, checkpoint_bucket=9))]))
+    found = node.at(10 * W + D, (1, stable(1)))  # what it was behind with
+    (job,) = [effect.job for effect in found if isinstance(effect, StartRedo)]
+    assert job.peer == 1
+    node.manager.handle(Turn(10 * W + D, redo=[RedoDone(job.id, FRAGMENT.initial(), {}, "peer", 0.0)]))
+    assert (node.manager.f_s, node.manager.f_l) == (9, 9)
+    node.at(10 * W + D + MS, (0, tentative(9, "a")))
+    assert [t.bucket for t in node.tentative()] == list(range(1, 9))
+    node.at(10 * W + D + 2 * MS, *((1, stable(bucket)) for bucket in range(2, 10)))
+    assert (node.stable_end(), node.tentative()[-1].bucket) == (10, 8)
+
+
 def test_an_adopted_state_counts_only_at_the_frontier_it_was_asked_for() -> None:
     """B4, also for adoptions."""
     world = make_world(replicas=2, timing=replace(TIMING, inline_us=0))

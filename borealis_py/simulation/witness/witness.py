@@ -216,6 +216,7 @@ class Witness:
             self._forgive()
         elif at.stable == at.live:
             self.divergence.over()
+            self._forgive()
             self.checkpoints.soon(end)
 
     def _forgive(self) -> None:
