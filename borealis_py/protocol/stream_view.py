@@ -66,9 +66,8 @@ class StreamView:
             if isinstance(said, Lost):
                 changes += self.view.lost_run(said.first, said.end, said.last_words)
                 continue
-            together = self.live == self.next
             changes += self.view.stable_run(said.first, said.end, said.output)
-            if together:
+            if self.live == self.next:  # nothing tentative is left to correct
                 for feed in self._feeds:
                     feed.forgive()
         self._fold.passed(self.live)

@@ -127,6 +127,16 @@ def test_who_spoke_while_it_was_late_is_awaited_again_once_all_is_stable() -> No
     assert made.show(now) == [], "replica 1 may say it stably"
 
 
+def test_who_corrects_the_last_tentative_bucket_is_awaited_again_at_once() -> None:
+    made = reader()
+    made.read(0, [(0, tentative(0, held=300_000))])
+    made.show(WAIT - 300_000)
+    made.read(WAIT, [(1, stable(0)), (0, tentative(1))])
+    assert made.live == made.next == 1
+    assert made.show(WAIT) == []
+    assert kinds(made.read(WAIT + 1, [(1, stable(1))])) == [(Kind.STABLE, 1, 2)]
+
+
 def test_who_is_silent_stays_late_when_all_is_stable() -> None:
     made = reader()
     made.read(0, [(0, tentative(0, held=300_000))])
