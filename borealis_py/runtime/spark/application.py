@@ -151,8 +151,7 @@ class Application:
 
     def _run(self, task: NodeTask, moves: bool) -> None:
         """One incarnation in a slot of its own: a Spark job of one task."""
-        shares = self._plan.shares
-        self._submit(self._group(task), replace(task, tells_idle=shares, moves=moves) if shares else task).reraise()
+        self._submit(self._group(task), replace(task, moves=moves)).reraise()
         if not self._over.is_set():
             raise TaskDied("its Spark task was ended from outside")
 

@@ -20,8 +20,9 @@ from typing import Protocol
 import msgspec
 import structlog
 
+from borealis_py.app.replica_health import idles
 from borealis_py.config.logs import configure_logs
-from borealis_py.log.base import Log, LogError, Wake
+from borealis_py.log.base import Appender, Log, LogError, Wake
 from borealis_py.log.clock import SystemClock
 from borealis_py.log.kernel import Kernel
 from borealis_py.log.topics import redo_feeds
@@ -62,7 +63,6 @@ class NodeTask:
         rpc_log: the log for messages to its driver (the data's, with longer polls).
         log_file: where the driver writes its log on this machine; empty, or gone: the worker's standard error is used.
         log_bounded: whether that file is rotated when it is too large, by any process that notices.
-        tells_idle: whether its driver is to hear of it also while it stands by without computing.
         moves: its replica has an incarnation elsewhere, whose place this one is to take.
     """
 
@@ -72,7 +72,6 @@ class NodeTask:
     rpc_log: Log
     log_file: str = ""
     log_bounded: bool = False
-    tells_idle: bool = False
     moves: bool = False
 
     @property
@@ -127,20 +126,21 @@ class NodeTask:
 
 
 class _Link:
-    """Forwards the loop's statuses to the driver: with its redos' messages, and before it has any if its driver wants
-    that."""
+    """Forwards the loop's statuses to the driver: with its redos' messages, or without while it stands by and does not
+    compute, as it has none."""
 
     def __init__(self, task: NodeTask, uid: str) -> None:
         self.asking: RemoteRedo | None = None
         self._task, self._uid = task, uid
-        self._appender = task.rpc_log.appender(lambda: None) if task.tells_idle else None
+        self._appender: Appender | None = None
 
     def tell(self, snapshot: StatusSnapshot) -> None:
         if self.asking is not None and not self.asking.closed:
             self.asking.tell(pack_snapshot(snapshot))
-        elif self._appender is not None:
+        elif idles(snapshot.status):
             spec = self._task.spec
             told = StatusReport(self._task.session, self._uid, pack_snapshot(snapshot))
+            self._appender = self._appender or self._task.rpc_log.appender(lambda: None)
             self._appender.append(to_record(redo_feeds(spec.app, spec.node, spec.replica)[0], told))
 
     def close(self) -> None:

@@ -36,7 +36,9 @@ class Seating:
     def __init__(self, tasks: Sequence[NodeTask], shares: bool, redos: int, runs: Mapping[Seat, Run]) -> None:
         self._runs = runs
         self._changed = threading.Condition()
-        self._seats = Seats({task.name: shares and begins_shared(task.spec) for task in tasks}, shares, redos)
+        begins = {task.name: begins_shared(task.spec) for task in tasks}
+        alone = sum(begins.values()) == 1  # it has a slot for itself wherever it is
+        self._seats = Seats(dict.fromkeys(begins, False) if alone else begins, shares, redos)
         self._idle = {task.name for task in tasks if shares and task.spec.recovery.idles}
         """Replicas whose standbys do not compute, as far as is known."""
         self._waited: tuple[str, ...] = ()

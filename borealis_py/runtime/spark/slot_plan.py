@@ -25,12 +25,12 @@ LOOK_S = 0.2
 class SlotPlan:
     """Slots of one application: one permanently for each of `tasks`, and `redos` for redo jobs (0: they run inline).
 
-    With standbys that do not compute, several of them share one while they do (`seats.py`).
+    Standbys that do not compute share one, several at a time (`seats.py`).
 
     Args:
         tasks: names of the permanent tasks.
         master: as given by the user.
-        idle: how many of them may be standbys that do not compute. begin_shared: how many of these begin so.
+        idle: how many of them may be such standbys, as the app begins. begin_shared: how many of these begin so.
     """
 
     tasks: tuple[str, ...]
@@ -41,21 +41,25 @@ class SlotPlan:
 
     @property
     def shares(self) -> bool:
-        """Whether there is a standby task when it is of use."""
-        return self.idle > 1
+        """Whether there is a standby task when it is of use: how nodes recover may change while they run."""
+        return len(self.tasks) > 1
+
+    @property
+    def _spare(self) -> bool:
+        """Whether there is a slot more, so that the standby task can begin before the slots of those that go there are
+        free. On this machine, where a slot is a thread; without it the task begins in one for redos."""
+        return self.idle > 1 and self.local
 
     @property
     def needed(self) -> int:
         """With these every replica that runs has a slot of its own: the last one that runs in the standby task has
-        that for itself. On this machine, where a slot is a thread, there is one more, so that the standby task can
-        begin before the slots of those that go there are free."""
-        return len(self.tasks) + self.redos + (self.shares and self.local)
+        that for itself."""
+        return len(self.tasks) + self.redos + self._spare
 
     @property
     def least(self) -> int:
         """With these it can begin."""
-        shared = self.begin_shared if self.shares else 0
-        return len(self.tasks) - shared + min(shared, 1) + self.redos
+        return len(self.tasks) - self.begin_shared + min(self.begin_shared, 1) + self.redos
 
     @property
     def local(self) -> bool:
@@ -94,7 +98,7 @@ class SlotPlan:
     def __str__(self) -> str:
         redos = f" and {self.redos} for redos" if self.redos else ""
         slots = "slot" if self.needed == 1 else "slots"
-        share = "; standbys share one more" if self.needed > len(self.tasks) + self.redos else ""
+        share = "; standbys share one more" if self._spare else ""
         return f"{self.needed} {slots}: {len(self.tasks)} for {', '.join(self.tasks)}{redos}{share}"
 
 

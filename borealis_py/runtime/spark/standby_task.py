@@ -132,7 +132,7 @@ class _Standbys:
             del self._there[name]
 
     def _begin(self, name: str, order: rpc.IncarnationOrder) -> None:
-        task = replace(self._tasks[name], tells_idle=True, moves=order.moves)
+        task = replace(self._tasks[name], moves=order.moves)
         self._there[name] = there = _Incarnation(order.number)
         there.thread = threading.Thread(target=self._run, args=(task, there), name=name, daemon=True)
         there.thread.start()

@@ -15,6 +15,7 @@ import pytest
 
 from borealis_py.app import exit_codes
 from borealis_py.log.topics import redo_feeds
+from borealis_py.query.recovery import ACTIVE
 from borealis_py.runtime import restarting as supervising
 from borealis_py.runtime.spark import application as applying
 from borealis_py.runtime.spark.application import Application
@@ -113,7 +114,7 @@ class Life:
 class _Spec:
     """As much of a ReplicaSpec; travels as a task does."""
 
-    app, replica = "app", 0
+    app, replica, recovery = "app", 0, ACTIVE
 
     def __init__(self, query: str) -> None:
         self.node, self.name = query, f"{query}.r0"

@@ -12,10 +12,12 @@ from pathlib import Path
 import psutil
 import pytest
 
+from borealis_py.app.settings import set_recovery
 from borealis_py.client.publisher import wall_us
 from borealis_py.log import topics
 from borealis_py.log.base import Feed
 from borealis_py.log.messages import read_beat
+from borealis_py.query.recovery import RecoveryPlan, RecoveryWay
 from tests.runtime.spark.driven import all_gone
 from tests.support.running import until
 from tests.support.standbys import PATIENCE_S, StandbyApp, an_app, standing_by
@@ -148,3 +150,38 @@ def its_worker_is_killed(app: StandbyApp) -> None:
     assert again != shared
     assert "its Spark task died" in said(app, 0)
     app.goes_on()
+
+
+@pytest.fixture
+def computing(bootstrap: str, tmp_path: Path) -> Iterator[StandbyApp]:
+    """All replicas compute, and rows come."""
+    ways = an_app("later-standbys", ("active", "active-standby"))
+    with standing_by(StandbyApp(bootstrap, ways, tmp_path, host="spark")) as app:
+        yield app
+
+
+def until_stands_by(app: StandbyApp, replica: int) -> None:
+    """Wait until one replica of each query runs; where it is this one, its worker is killed, so that it is not."""
+    for query in app.queries:
+        app.runner()
+        if app.state_of(query, replica) != "STANDBY":
+            psutil.Process(workers(app, replica)[query]).kill()
+            until(lambda q=query: app.state_of(q, 1 - replica) == "STABLE", f"the other one runs {query}", PATIENCE_S)
+            until(lambda q=query: app.state_of(q, replica) == "STANDBY", f"it stands by for {query}", PATIENCE_S)
+
+
+def test_replicas_that_stop_computing_while_they_run_share_from_then_on(computing: StandbyApp) -> None:
+    app = computing
+    until_apart(app, 1, apart=True)
+    for query in app.queries:
+        set_recovery(app.log, app.state, query, RecoveryPlan(way=RecoveryWay.PASSIVE_STANDBY))
+    until_stands_by(app, 1)
+    until_apart(app, 1, apart=False)
+    until_apart(app, 0, apart=True)
+    app.goes_on()
+
+    for query in app.queries:
+        set_recovery(app.log, app.state, query, RecoveryPlan(way=RecoveryWay.ACTIVE))
+    until_apart(app, 1, apart=True)
+    app.goes_on()
+    assert "this replica ends" not in said(app, 0) + said(app, 1)

@@ -41,6 +41,18 @@ def test_a_slot_for_each_task_and_those_for_redos() -> None:
     assert dict(SlotPlan(("q.r0",), 1, "spark://localhost:7077").properties)["spark.driver.host"] == "127.0.0.1"
 
 
+def test_a_standby_task_may_always_come_and_has_a_slot_more_where_slots_cost_nothing() -> None:
+    names = ("a.r1", "b.r1", "c.r1")
+    assert [SlotPlan(names[:n], 1, "local").shares for n in (1, 2)] == [False, True]
+    assert [SlotPlan(names, 1, "local", idle).needed for idle in (0, 1, 2)] == [4, 4, 5]
+    assert [SlotPlan(names, 1, "spark://there:7077", idle).needed for idle in (0, 2)] == [4, 4]
+    assert [SlotPlan(names, 1, "local", 3, shared).least for shared in (0, 1, 2, 3)] == [4, 4, 3, 2]
+    assert (
+        str(SlotPlan(names, 1, "local", 2))
+        == "5 slots: 3 for a.r1, b.r1, c.r1 and 1 for redos; standbys share one more"
+    )
+
+
 @pytest.mark.parametrize(
     ("master", "tasks", "redos"), [("local", 1, 1), ("local[8]", 2, 2), ("local", 5, 2), ("spark://there:7077", 5, 1)]
 )
