@@ -46,6 +46,20 @@ def test_up_loads_pandas_only_for_a_file_that_wants_it(tmp_path: Path, first: st
     assert done.stdout.splitlines()[-1:] == [loaded], done.stdout + done.stderr
 
 
+HELP = """
+import sys
+from borealis_py.cli.main import main
+main(["--help"])
+print(*sorted({"confluent_kafka", "kafka", "numpy", "pyarrow", "pydantic", "structlog", "yaml"} & set(sys.modules)))
+"""
+
+
+def test_help_comes_before_anything_heavy_is_loaded() -> None:
+    done = subprocess.run([sys.executable, "-c", HELP], capture_output=True, text=True, check=False)
+    assert "Continuous queries" in done.stdout
+    assert done.stdout.splitlines()[-1] == "", done.stdout + done.stderr
+
+
 FUNCTIONS = "def f(rows):\n    return rows.assign(x=rows['x'] * 2)\n"
 REPLICA = """
 import importlib.util, sys

@@ -9,7 +9,6 @@ import typer
 
 from borealis_py.cli.console import print_json, print_table, say, waiting
 from borealis_py.cli.options import DataDir, Json
-from borealis_py.config.kafka import BROKER_DIR
 
 if TYPE_CHECKING:
     from borealis_py.kafka.broker import LocalBroker
@@ -63,6 +62,7 @@ def status(data_dir: DataDir = None, json: Json = False) -> None:
 
 def _broker(data_dir: Path | None, port: int) -> LocalBroker:
     from borealis_py.config.config import load
+    from borealis_py.config.kafka import BROKER_DIR
     from borealis_py.kafka.broker import LocalBroker
 
     return LocalBroker(load(data_dir=data_dir).data_dir / BROKER_DIR, port)
