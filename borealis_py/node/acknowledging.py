@@ -36,22 +36,27 @@ class Acknowledging:
         self._sent: deque[tuple[Need, MonotonicUs]] = deque(maxlen=SENT_MAX)
 
     def first(self, now: MonotonicUs, lookup: Lookup, start: StartPoint) -> NewRecord:
-        """The acknowledgement with which an incarnation begins: it may read all that the one before might, and what
+        """The acknowledgement with which an incarnation begins: it may read all that those before it might, and what
         follows its own `start`. Others so learn soon that it lives, however long it takes to catch up.
 
         Raises:
             LogError: the log cannot be read.
         """
-        before = last_said(self._spec, lookup)
         bucket = Bucket(min(start.bucket if start.own is None else start.own, start.bucket))
         marks = dict(zip(self._sources, () if start.marks is None else start.marks, strict=start.marks is not None))
         offsets = {s: Offset(marks[s].offset if s in marks else 0) for s in self._sources}
-        published = None
-        if before is not None:
-            published = before.published
-            bucket = min(bucket, before.bucket)
-            offsets = {s: min(at, before.offsets.get(s, Offset(0))) for s, at in offsets.items()}
+        before = self._before(lookup)
+        for said in before:
+            bucket = min(bucket, said.bucket)
+            offsets = {s: min(at, said.offsets.get(s, Offset(0))) for s, at in offsets.items()}
+        published = max((said.published for said in before if said.published is not None), default=None)
         return self._record(now, KeptCheckpoint(bucket, tuple(offsets.values())), published)
+
+    def _before(self, lookup: Lookup) -> list[Need]:
+        """What those before it may have to read, from whose checkpoints it may start. Raises LogError."""
+        near = self._spec.recovery.stands_by
+        said = last_words(self._spec, lookup)
+        return [need for k, need in said.items() if k == self._spec.replica or (near and need.place == self._place)]
 
     def due(
         self, now: MonotonicUs, kept: tuple[KeptCheckpoint, ...] | None, published: Bucket | None
@@ -77,7 +82,7 @@ class Acknowledging:
         Raises:
             LogError: the log cannot be read.
         """
-        said = last_said(self._spec, lookup, runner)
+        said = last_words(self._spec, lookup).get(runner)
         if said is None or said.place != self._place or set(said.offsets) != set(self._sources):
             return None
         return self._record(
@@ -106,10 +111,12 @@ class Acknowledging:
         return ack_record(self._spec.app, self._spec.app_uid, ReplicaName(self._spec.node, me.replica), need)
 
 
-def last_said(spec: ReplicaSpec, lookup: Lookup, replica: int | None = None) -> Need | None:
-    """What a replica of the node, by default this one, has acknowledged last; None: nothing. Raises LogError."""
-    me, found = ReplicaName(spec.node, spec.replica if replica is None else replica), None
+def last_words(spec: ReplicaSpec, lookup: Lookup) -> dict[int, Need]:
+    """What each replica of the node has acknowledged last, by its index. Raises LogError."""
+    found: dict[int, Need] = {}
     for name, word in read_acks(lookup, spec.app, Life(spec.app_uid)):
-        if name == me and isinstance(word, Need) and (found is None or word.inc >= found.inc):
-            found = word
+        if name.node == spec.node and isinstance(word, Need):
+            before = found.get(name.index)
+            if before is None or word.inc >= before.inc:
+                found[name.index] = word
     return found

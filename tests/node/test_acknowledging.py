@@ -2,22 +2,30 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
-from borealis_py.log.acks import read_ack
-from borealis_py.log.base import Feed, Log, NewRecord, Record
+import pytest
+
+from borealis_py.log.acks import ack_record, read_ack
+from borealis_py.log.base import Feed, Log, Lookup, NewRecord, Record
 from borealis_py.log.description import Life
 from borealis_py.node.acknowledging import REPEAT_US, Acknowledging
 from borealis_py.node.spec import ReplicaSpec
-from borealis_py.protocol.incarnation import Identity
+from borealis_py.protocol.incarnation import Identity, StartPoint
 from borealis_py.protocol.settings import Delays, Timing
 from borealis_py.protocol.trimming import KeptCheckpoint, Need, ReplicaName
+from borealis_py.query.recovery import ACTIVE, RecoveryPlan, RecoveryWay
 from borealis_py.query.spec import Serves
 from sunion.model import Input
+from sunion.source import SourceFold
+from sunion.union import Mark
+from sunion.units import Bucket, Offset
 
 EVERY_US = 10_000_000
+STANDBY = RecoveryPlan(RecoveryWay.UPSTREAM_BACKUP)
 SPEC = ReplicaSpec(
     app="app",
     app_uid="a1",
@@ -103,3 +111,44 @@ def test_it_speaks_when_that_changes_but_seldom_and_repeats_itself_now_and_then(
     ]
     numbers = [None if need is None else need.number for need in (driven.due(now, found) for now, found in times)]
     assert numbers == [1, None, None, 2, None, 3]
+
+
+class Acks:
+    """As much of a Lookup as reads acknowledgements: of replica -> its word, with the place of its checkpoints."""
+
+    def __init__(self, **words: Need) -> None:
+        said = [ack_record("app", "a1", ReplicaName("q", int(name[1:])), need) for name, need in words.items()]
+        self._said = [Record(record.feed, n, 0, record.key, record.value) for n, record in enumerate(said)]
+
+    def bounds(self, feed: Feed) -> tuple[int, int]:
+        return 0, len(self._said)
+
+    def read(self, feed: Feed, first: int, end: int) -> Iterator[Record]:
+        return iter(self._said[first:end])
+
+
+def word(bucket: int, place: str, published: int | None = None) -> Need:
+    offsets = {"s": Offset(10 * bucket), "z": Offset(bucket)}
+    return Need(inc=1, uid="w", number=1, bucket=bucket, offsets=offsets, published=published, place=place)
+
+
+@pytest.mark.parametrize(
+    ("recovery", "acks", "first"),
+    [
+        (ACTIVE, Acks(r0=word(52, "m1:/data", 70)), (81, 810, None)),
+        (STANDBY, Acks(), (81, 810, None)),
+        (STANDBY, Acks(r0=word(52, "m1:/data", 70)), (52, 520, 70)),
+        (STANDBY, Acks(r0=word(52, "m1:/data", 70), r1=word(60, "m1:/data", 71)), (52, 520, 71)),
+        (STANDBY, Acks(r0=word(52, "m2:/data", 70), r1=word(60, "m1:/data")), (60, 600, None)),
+    ],
+)
+def test_one_that_begins_may_read_what_those_might_from_whose_checkpoints_it_may_start(
+    recovery: RecoveryPlan, acks: Acks, first: tuple[int, int, int | None]
+) -> None:
+    """Simulator, seed 99763431: what a take-over had begun from was all that it said it needed, and the checkpoints
+    before it, of the replica that had run, were worth nothing."""
+    marks = (Mark(810, SourceFold(0)), Mark(81, SourceFold(0)))
+    start = StartPoint(Bucket(81), None, marks, Bucket(83), empty=True)
+    need = said(Driven(recovery=recovery).it.first(0, cast(Lookup, acks), start))
+    assert need is not None
+    assert (need.bucket, need.offsets["s"], need.published) == first

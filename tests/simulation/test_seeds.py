@@ -150,6 +150,8 @@ def test_scenarios_are_drawn_widely() -> None:
         pytest.param(99732980, id="control made again"),
         # of two checkpoints equally far, the log no longer covered the one that reads more
         pytest.param(99760163, id="equally far"),
+        # who took over needed nothing of what the checkpoints of the one before it stand on
+        pytest.param(99763431, id="first word"),
     ],
 )
 def test_worlds_with_standbys(seed: int) -> None:
