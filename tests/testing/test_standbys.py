@@ -98,6 +98,7 @@ def test_while_nobody_runs_for_longer_than_x_results_are_tentative_and_corrected
         assert world.corrected("sales") == run(app, rows).corrected("sales")
         final = {change.bucket: change for change in world.live("sales") if change.kind == "STABLE"}
         assert all(final[change.bucket].rows != change.rows for change in during), "every one was corrected"
+        audited(world, "sales")
 
 
 def test_a_silent_standby_costs_readers_their_wait_once() -> None:
