@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from borealis_py import App
+from borealis_py import App, QueryError
 from borealis_py.simulation.cluster.roles import StandbyProcess
 from borealis_py.testing import START_US, ShownChange, World, run
 from tests.testing.apps import SALE, audited, sales
@@ -117,6 +117,17 @@ def test_a_silent_standby_costs_readers_their_wait_once() -> None:
             world.end()
     usual = max(later["active"])
     assert all(delays and max(delays) < usual + USUAL_US for delays in later.values()), later
+
+
+def test_a_way_that_check_refuses_is_refused_by_tests_too() -> None:
+    app = App("shop")
+    rows = app.source("berlin", SALE)
+    app.query("tens", rows.window(rows=10).agg(sold="count(*)"), recovery="upstream-backup")
+    for made in (World, lambda app: run(app, {})):
+        with pytest.raises(
+            QueryError, match=r"query 'tens': upstream-backup .* its window\(rows=10\) may stand on any"
+        ):
+            made(app)
 
 
 def test_what_amnesia_loses_is_named_wherever_a_test_looks() -> None:
