@@ -174,7 +174,7 @@ def apart_lines(state: AppState, log: Log, statuses: Statuses, now_us: int) -> l
     return [
         f"{standby} stands by, and the checkpoints of the replica that runs lie on another machine, {where}: where it "
         "cannot read them, it computes again all since its own last one after a crash, and all of that is kept until "
-        "then. Let both keep them in one place: `checkpoints: kafka`"
+        "then. Give both one place: `checkpoints: kafka`, or a shared volume as file:///..."
         for standby, where in standbys_apart(statuses, places, now_us).items()
     ]
 
