@@ -18,6 +18,7 @@ from borealis_py.app.check import check as check
 from borealis_py.app.errors import LaunchError
 from borealis_py.app.liveness import alive, ensure_nobody
 from borealis_py.app.process_spec import ProcessSpec
+from borealis_py.app.recovering.in_force import refuse_unfit
 from borealis_py.app.replicas import ProcessName, ReplicaProcesses, process_names, process_of
 from borealis_py.app.sources.ended import ended_sources
 from borealis_py.app.state import AppState, NoSuchApp, StatusReader, put_settings, read_settings
@@ -82,6 +83,7 @@ def describe(
         refuse_changed(before, spec)
         spec = _in_the_order_of(before.spec, spec)
         _refuse_other_kernel(before, fingerprint)
+        refuse_unfit(before, spec)
         refuse_other(log, before, timing, now_us)
     create_topics(log, topics_of(spec))
     buckets = Buckets(spec.bucket_us)

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from borealis_py.observe.growth import Growth
     from borealis_py.observe.source_rows import SourceRows
     from borealis_py.protocol.settings import Timing
+    from borealis_py.query.recovery import RecoveryPlan
     from borealis_py.query.spec import AppSpec
 
 DAY_S = 86_400
@@ -96,14 +97,22 @@ class RecoveryCosts:
     ways: Mapping[str, Sequence[Forecast]]
 
 
-def recovery_of(found: Explanation, timing: Timing, by: RowRates, grows: Mapping[str, Growth] | None) -> RecoveryCosts:
-    """Tries every node, which takes a second or two, and predicts all ways for each."""
+def recovery_of(
+    found: Explanation,
+    timing: Timing,
+    by: RowRates,
+    grows: Mapping[str, Growth] | None,
+    plans: Mapping[str, RecoveryPlan] | None,
+    kafka_keeps_state: bool,
+) -> RecoveryCosts:
+    """Tries every node, which takes a second or two, and predicts all ways for each. `plans`, `kafka_keeps_state`: see
+    `forecasts`."""
     from borealis_py.app.recovering.forecast import forecasts
     from borealis_py.app.recovering.trial import try_nodes
 
     tried = try_nodes(found.spec, by.rows_per_s, by.samples)
     written = _written_by_replicas(found.spec, grows) if grows is not None and by.origin == MEASURED else {}
-    return RecoveryCosts(tried, forecasts(found, timing, tried, written))
+    return RecoveryCosts(tried, forecasts(found, timing, tried, written, plans, kafka_keeps_state))
 
 
 def _written_by_replicas(spec: AppSpec, grows: Mapping[str, Growth]) -> dict[str, float]:
@@ -134,6 +143,7 @@ def recovery_json(found: RecoveryCosts, by: RowRates) -> dict[str, Any]:
             "replayed_rows": known.replayed_rows,
             "lost_rows": known.lost_rows,
             "kafka_bytes_per_s": known.bytes_per_s,
+            "sync_us": of.sync_us or None,
             "cores": known.cores,
         }
 
@@ -152,10 +162,7 @@ def print_recovery(found: Mapping[str, Sequence[Forecast]], by: RowRates, shown:
     rows: list[list[str | Text]] = []
     for name, some in found.items():
         known = [of for of in some if of.predicted is not None]
-        rows += [
-            [name if of is known[0] else "", Text(of.way.value, "green" if of.in_force else ""), *_cells(of, shown)]
-            for of in known
-        ]
+        rows += [[name if of is known[0] else "", _way(of), *_cells(of, shown)] for of in known]
     total = sum(by.rows_per_s.values())
     if rows:
         print_table(
@@ -174,6 +181,13 @@ def print_recovery(found: Mapping[str, Sequence[Forecast]], by: RowRates, shown:
             said.setdefault("with replicas=1 nobody stands by, so none of this is in force", []).append(name)
     for why, names in said.items():
         say(f"{', '.join(names)}: {why}", "yellow")
+
+
+def _way(of: Forecast) -> Text:
+    from borealis_py.query import format_duration
+
+    sync = f", sync {format_duration(of.sync_us)}" if of.sync_us else ""
+    return Text(f"{of.way.value} (now{sync})", "green") if of.in_force else Text(of.way.value)
 
 
 def _cells(of: Forecast, shown: Callable[[float], str]) -> list[str | Text]:

@@ -48,6 +48,7 @@ def retain(
     """
     from borealis_py.app.settings import give_up_replica, set_retain
     from borealis_py.protocol.settings import SettingsError
+    from borealis_py.query.errors import did_you_mean
     from borealis_py.query.retention import format_retain, parse_retain, parse_source_retain
 
     context = open_context(bootstrap)
@@ -65,7 +66,8 @@ def retain(
         raise typer.Exit(1) from exc
     known = [*state.spec.sources, *state.spec.all_nodes]
     if name is not None and name not in known:
-        fail(f"app {state.name!r} has no source, node or query {name!r}; it has {', '.join(known)}")
+        hint = did_you_mean(name, known) or ";"
+        fail(f"app {state.name!r} has no source, node or query {name!r}{hint} it has {', '.join(known)}")
         raise typer.Exit(1)
     shown = {of: format_retain(state.keeps(of)) for of in (known if name is None else [name])}
     if json:

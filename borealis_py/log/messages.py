@@ -253,8 +253,8 @@ class Status(msgspec.Struct, frozen=True):
     """Resident memory of its process, in kB; 0: unknown."""
     event: str = ""
     """Why it reports now: SILENT(input), HEARD(input), UPSTREAM_FAILURE, FIRST_TENTATIVE, STABILIZATION, REDO,
-    REC_DONE, STABLE, READY, STOPPED, REDO_FAILED, ADOPT_FAILED, TOOK_OVER, DRIFT, GAP,
-    DIVERGED or RESUMED; "": a second has passed.
+    REC_DONE, STABLE, READY, STOPPED, REDO_FAILED, ADOPT_FAILED, TOOK_OVER (of publishing), RUNS (a standby took over),
+    DRIFT, GAP, DIVERGED or RESUMED; "": a second has passed.
     """
     detail: str = ""
     """Details of the event, human-readable; "": there are none."""

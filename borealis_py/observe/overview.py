@@ -6,23 +6,26 @@ Pure: the statuses are passed in. Knows no log, no clock and no terminal.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
 
-from borealis_py.app.replica_health import health_of
+from borealis_py.app.replica_health import STANDBY, health_of, idles
 from borealis_py.app.replicas import ProcessName
-from borealis_py.app.state import AppState, IngressStatuses, ReplicaKey, Statuses
+from borealis_py.app.state import GONE_S, AppState, IngressStatuses, ReplicaKey, Statuses
 from borealis_py.log.messages import InputStatus, Status
 from borealis_py.observe.ingress_overview import ingress_overview
 from borealis_py.protocol.settings import budget
 from borealis_py.query.names import base_name
+from borealis_py.query.recovery import RecoveryWay
 from borealis_py.query.spec import AppSpec
 from sunion.bucket import Buckets
 
 TRIM_WAIT_US = 60_000_000
 """Trimming that waits for so long is told: at first replicas have said nothing yet."""
+_REPLICA, _AUDIT = re.compile(r"\S+\.r\d+(?= |$)"), re.compile(r"audit of (\S+) \(none ")
 
 
 def overview(
@@ -119,8 +122,37 @@ def waiting_trims(statuses: Statuses, now_us: int) -> dict[str, str]:
             if trim.refused:
                 found[trim.topic] = trim.refused
             elif trim.waits_since_wall_us and now_us - trim.waits_since_wall_us >= TRIM_WAIT_US:
-                found[trim.topic] = f"it waits for {', '.join(trim.held_by)}"
+                found[trim.topic] = f"it waits for {', '.join(trim.held_by)}{_to_do(trim.held_by)}"
     return found
+
+
+def _to_do(held_by: Sequence[str]) -> str:
+    """What ends a wait that does not end by itself."""
+    replicas = [match[0] for who in held_by if (match := _REPLICA.match(who)) is not None]
+    audits = [match[1] for who in held_by if (match := _AUDIT.match(who)) is not None]
+    found = [f"`borealis audit {query} --advance` verifies more" for query in audits]
+    found += [f"if {name} will not come back, `borealis retain --forget {name}`" for name in replicas]
+    return f": {'; '.join(found)}" if found else ""
+
+
+def standbys_apart(statuses: Statuses, places: Mapping[ReplicaKey, str], now_us: int) -> dict[str, str]:
+    """Standbys that do not compute, on another machine than the replica that runs, whose checkpoints lie below its data
+    directory there: each by name, and where, in words.
+
+    Args:
+        places: where the checkpoints of replicas lie, as they have said (`protocol.trimming.Need.place`).
+    """
+    live = {
+        key: s for key, s in statuses.items() if s.event != "STOPPED" and now_us - s.at_wall_us < round(GONE_S * 1e6)
+    }
+    return {
+        f"{node}.r{k}": f"{runs.host} ({node}.r{j})"
+        for (node, k), standby in live.items()
+        if idles(standby) and standby.recovery != RecoveryWay.AMNESIA
+        for (other, j), runs in live.items()
+        if other == node and runs.state != STANDBY and runs.host != standby.host
+        if runs.host and places.get((other, j), "").startswith(f"{runs.host}:")
+    }
 
 
 def apart_sources(state: AppState, statuses: Statuses) -> dict[str, tuple[InputStatus, InputStatus]]:

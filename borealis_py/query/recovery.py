@@ -149,9 +149,16 @@ def check_plan(plan: RecoveryPlan, replicas: int, bucket_us: int, where: str) ->
             f"{where}: with {plan.way} one replica runs and another one takes over, and it has only one: set "
             'replicas=2, or recovery="active"'
         )
-    if plan.way is RecoveryWay.PASSIVE_STANDBY and not bucket_us <= plan.sync_us <= SYNC_MAX_US:
-        least, most, said = map(format_duration, (bucket_us, SYNC_MAX_US, plan.sync_us))
+    if plan.way is not RecoveryWay.PASSIVE_STANDBY:
+        return
+    said, least, most = map(format_duration, (plan.sync_us, bucket_us, SYNC_MAX_US))
+    if plan.sync_us < bucket_us:
         raise QueryError(
-            f"{where}: sync={said!r} is not within {least} and {most}: state changes once a bucket, and a bucket of "
-            f"the app is {least}"
+            f"{where}: sync={said!r} is shorter than a bucket of the app, {least}, and a state changes once a bucket: "
+            f"choose {least} or more"
+        )
+    if plan.sync_us > SYNC_MAX_US:
+        raise QueryError(
+            f"{where}: sync={said!r} is longer than {most}, and after a crash a standby would compute all of that "
+            f"again: choose {most} or less"
         )

@@ -45,6 +45,8 @@ class NodeLoad:
     """Bytes of changes of a state that a core writes and reads again in a second. Above 0."""
     again_s_per_s: float = 0.0
     """Seconds that reading a second of rows again takes, however few they are."""
+    kafka_keeps_state: bool = True
+    """Whether changes of the state are written to Kafka; else to another place."""
 
     def __post_init__(self) -> None:
         for one in fields(self):
@@ -152,7 +154,7 @@ def _bytes_per_s(way: RecoveryWay, load: NodeLoad) -> float:
         case RecoveryWay.ACTIVE:
             return load.result_bytes_per_s
         case RecoveryWay.PASSIVE_STANDBY:
-            return position + changed_bytes(load) / load.sync_s
+            return position + (changed_bytes(load) / load.sync_s if load.kafka_keeps_state else 0.0)
         case RecoveryWay.AMNESIA:
             return 0.0
         case _:

@@ -60,8 +60,8 @@ def refusal(way: RecoveryWay, operators: OperatorClass, read_by: Iterable[str] =
         return f"{lost}, and {readers} would read the gap" if readers else lost
     if guarantee(way, operators) is Guarantee.PRECISE:
         return ""
-    cell = recovery_type(way, operators)
-    return f"{cell} for {operators} nodes (table 2 of Hwang et al.): results after a crash may differ for ever"
+    diverges = f"{recovery_type(way, operators)} for {operators} nodes (table 2 of Hwang et al.)"
+    return f"{diverges}: results after a crash may differ for ever"
 
 
 def check_way(
@@ -85,23 +85,32 @@ def check_way(
     """
     promised, order = guarantee(way, operators), list(Guarantee)
     because = f": its {' and its '.join(unbounded)} may stand on any earlier row" if unbounded else ""
-    others = (
-        "Choose passive-standby, active-standby or active, or cut the rest off with .node() and choose for it alone"
-    )
+    stateless = way in (RecoveryWay.UPSTREAM_BACKUP, RecoveryWay.AMNESIA)
+    unbound = stateless and bool(unbounded or operators is OperatorClass.DETERMINISTIC)
+    others = "Choose passive-standby, active-standby or active"
+    apart = f"{others}, or cut the rest off with .node() and choose for it alone"
     if way is RecoveryWay.AMNESIA and read_by:
         raise QueryError(
             f"{where}: {way} loses what comes while no replica runs, and {', '.join(read_by)} would read the gap. "
-            f"{others}"
+            f"{others}; only a query that nobody but clients reads may have {way}"
         )
     if order.index(promised) > order.index(least):
         if way is RecoveryWay.AMNESIA:
-            others = f'{others}; or say guarantee="gap", if results may be lost'
+            allow = "" if unbound else ', or say guarantee="gap" if results may be lost'
+            raise QueryError(
+                f"{where}: {way} gives {promised}, not {least}: what comes while no replica runs is lost. "
+                f"{others}{allow}"
+            )
         raise QueryError(
-            f"{where}: {way} of a node that is {operators} gives {promised}, not {least}{because}. {others}"
+            f"{where}: {way} of a node that is {operators} gives {promised}, not {least} ({_cell(way, operators)})"
+            f"{because}. {apart}"
         )
-    stateless = way in (RecoveryWay.UPSTREAM_BACKUP, RecoveryWay.AMNESIA)
-    if stateless and (unbounded or operators is OperatorClass.DETERMINISTIC):
+    if unbound:
         raise QueryError(
             f"{where}: {way} begins with an empty state{because}. Its rows would differ from those of its peers, and "
-            f'replicas must give equal bits, so guarantee="{least}" does not help. {others}'
+            f'replicas must give equal bits, so guarantee="{least}" does not help. {apart}'
         )
+
+
+def _cell(way: RecoveryWay, operators: OperatorClass) -> str:
+    return f"{recovery_type(way, operators)}, table 2 of Hwang et al."

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from borealis_py.app.check import check_query_threshold
+from borealis_py.app.check import check_query_threshold, check_recovery
 from borealis_py.app.foreign import check_foreign
 from borealis_py.app.state import AppState, NoSuchApp
 from borealis_py.app.topics import topics_of
@@ -30,11 +30,12 @@ PARTITIONS = 1
 
 
 def loaded(app: App) -> AppSpec:
-    """The app as a value, as far as it can be checked without compiling its queries.
+    """The app as a value, as far as it can be checked without compiling queries whose way of recovery depends on
+    nothing that they compute.
 
     Raises:
-        TypeError: no App. QueryError: it has no query, a node that no query reads, or a foreign topic that its queries
-            cannot use.
+        TypeError: no App. QueryError: it has no query, a node that no query reads, a foreign topic that its queries
+            cannot use, or a way of recovery that a node cannot have.
         SettingsError: a threshold that cannot hold.
     """
     if not isinstance(app, App):
@@ -46,6 +47,8 @@ def loaded(app: App) -> AppSpec:
         check_query_threshold(Timing(), name, query.threshold_us, spec.position(name))
     spec = spec.with_partitions({name: PARTITIONS for name, one in spec.ingresses.items() if not one.inputs})
     check_foreign(spec, Timing())
+    for name, node in spec.all_nodes.items():
+        check_recovery(spec, name, node.recovery)
     return spec
 
 

@@ -22,6 +22,8 @@ from borealis_py.log.kernel import Kernel
 from borealis_py.log.messages import EndOfSource, encode
 from borealis_py.node.peers import Peers
 from borealis_py.node.recovering.setting import increments_of, paced
+from borealis_py.node.recovering.standby import StoodBy
+from borealis_py.node.spec import ReplicaSpec
 from borealis_py.observe.live_view import open_partition
 from borealis_py.protocol.states import ReplicaState
 from borealis_py.query.names import base_name
@@ -31,7 +33,7 @@ from borealis_py.runtime.specs import replica_spec
 from borealis_py.simulation.cluster.checkpoints import Disk, MemoryCheckpoints, MemoryPlace
 from borealis_py.simulation.cluster.clock import Scheduler
 from borealis_py.simulation.cluster.processes import LocalClock, Machine, Process
-from borealis_py.simulation.cluster.roles import ClientProcess, ReplicaProcess
+from borealis_py.simulation.cluster.roles import ClientProcess, ReplicaProcess, StandbyProcess
 from borealis_py.simulation.cluster.storage import SimRedos, Spark
 from borealis_py.simulation.log.client import MemoryLog
 from borealis_py.testing.loading import described, target_of
@@ -171,9 +173,39 @@ class SimulatedApp:
         )
 
     def _replica(self, node: str, index: int, machine: Machine, name: str) -> Process:
-        client, rng, kernel = self.log.client(name), self._rng(name), self.kernels[node]
-        spec = replica_spec(self.state, node, index, client, NOWHERE)
-        spec = replace(spec, trimming=None, timing=paced(spec.timing, spec.recovery))  # no world is so long as to trim
+        """A replica, or a standby that does not compute and becomes one (R17)."""
+        spec = self._spec(node, index, name)
+        if not spec.recovery.idles:
+            return self._running(spec, machine, name)
+        rng = self._rng(name)
+        took_over = partial(self._take_over, machine)
+        return StandbyProcess(self.scheduler, name, spec, self._clock(rng), machine.ended, took_over, rng, TURN_US)
+
+    def _take_over(self, machine: Machine, standby: StandbyProcess) -> None:
+        """The same process goes on as a replica."""
+        spec = self._spec(standby.node, standby.index, standby.name)
+        try:
+            process = self._running(spec, machine, standby.name, standby.standby.stood_by())
+        except LogError:
+            machine.ended(standby)
+            return
+        except RetentionLost as exc:
+            machine.give_up(str(exc))
+            machine.ended(standby)
+            return
+        process.wake()
+        machine.replace(standby, process)
+
+    def _spec(self, node: str, index: int, name: str) -> ReplicaSpec:
+        spec = replica_spec(self.state, node, index, self.log.client(name), NOWHERE)
+        return replace(spec, trimming=None, timing=paced(spec.timing, spec.recovery))  # no world is so long as to trim
+
+    def _clock(self, rng: random.Random) -> LocalClock:
+        return LocalClock(self.scheduler, rng.randrange(10_000_000_000))
+
+    def _running(self, spec: ReplicaSpec, machine: Machine, name: str, stood_by: StoodBy | None = None) -> Process:
+        client, node, index = self.log.client(name), spec.node, spec.replica
+        rng, kernel = self._rng(name), self.kernels[node]
         feeds = tuple(spec.feeds(i) for i in range(len(spec.inputs)))
         how = spec.bucket_us, spec.timing.ahead_max_us, spec.app_uid
         worker = self.log.client(f"redo.{node}.r{index}")
@@ -182,9 +214,10 @@ class SimulatedApp:
         place, most = MemoryPlace(self._disks[node], node, index), increments_of(spec.recovery)
         store = MemoryCheckpoints(place, spec.query_hash, kernel, most, self.scheduler, rng, _unchanged)
         redos.peers = Peers(spec, store, kernel)
-        clock = LocalClock(self.scheduler, rng.randrange(10_000_000_000))
-        ends = machine.ended, _unchanged
-        return ReplicaProcess(self.scheduler, name, spec, clock, kernel, redos, store, *ends, rng, TURN_US)
+        clock, ends = self._clock(rng), (machine.ended, _unchanged)
+        return ReplicaProcess(
+            self.scheduler, name, spec, clock, kernel, redos, store, *ends, rng, TURN_US, stood_by=stood_by
+        )
 
     def _subscriber(self, query: str, part: str, number: int) -> Process:
         name = f"subscriber.{part}"
@@ -208,6 +241,8 @@ def _at_work(process: Process | None) -> bool:
         return process.session.ready
     if isinstance(process, IngressProcess):
         return process.ready
+    if isinstance(process, StandbyProcess):
+        return process.standby.state.control.roles.runner is not None
     return isinstance(process, ReplicaProcess) and process.replica.manager.state is not ReplicaState.RECOVERING
 
 

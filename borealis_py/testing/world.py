@@ -149,7 +149,8 @@ class World:
             self._app.put_setting(f"fail/{source}", SourceFailure(self._lost[source]))
 
     def kill(self, name: str, for_: str | None = None) -> None:
-        """Kill processes: what they had in memory is lost. Replicas start again from their checkpoints.
+        """Kill processes: what they had in memory is lost. Replicas start again from their checkpoints; standbys take
+        over, as `recovery=` of their node says.
 
         Args:
             name: "sales.r0" for a replica, "sales" for all replicas of a node or query, a source for its publisher, a

@@ -13,7 +13,7 @@ from borealis_py.app.recovering.trial import TriedNode, made_up_objects, try_nod
 from borealis_py.protocol.settings import Timing
 from borealis_py.query import App
 from borealis_py.query.partitions import physical
-from borealis_py.query.recovery import RecoveryWay
+from borealis_py.query.recovery import RecoveryPlan, RecoveryWay
 from borealis_py.types.spelling import WORDS
 
 ACTIVE, STANDBY, PASSIVE, UPSTREAM, AMNESIA = RecoveryWay
@@ -26,6 +26,7 @@ TRIED = TriedNode(
     state_bytes_per_s=1e8,
     result_bytes_per_s=2_000,
 )
+RARELY = RecoveryPlan(PASSIVE, 10_000_000)
 SALES = {"item": "string", "euros": "double"}
 
 
@@ -109,10 +110,13 @@ def test_functions_are_not_tried_nor_what_reads_them(tmp_path: Path, monkeypatch
     assert found == dict.fromkeys(("cut", "q"), "cut calls Python functions, which are not tried here")
 
 
-def predicted(app: App, timing: Timing | None = None) -> dict[str, dict[RecoveryWay, Forecast]]:
+def predicted(
+    app: App, timing: Timing | None = None, plans: dict[str, RecoveryPlan] | None = None, kafka_keeps_state: bool = True
+) -> dict[str, dict[RecoveryWay, Forecast]]:
     timing = timing or Timing()
     of = explain(app.describe(), timing)
-    found = forecasts(of, timing, dict.fromkeys((node.report.name for node in of.nodes), TRIED), {"q": 500.0})
+    tried = dict.fromkeys((node.report.name for node in of.nodes), TRIED)
+    found = forecasts(of, timing, tried, {"q": 500.0}, plans, kafka_keeps_state)
     return {name: {one.way: one for one in some} for name, some in found.items()}
 
 
@@ -152,6 +156,29 @@ def test_detection_follows_the_heartbeats_and_measured_bytes_count() -> None:
 def test_only_active_is_in_force_and_only_with_a_second_replica() -> None:
     assert {w for w, one in predicted(sums())["q"].items() if one.in_force} == {ACTIVE}
     assert not any(one.in_force for one in predicted(sums(replicas=1))["q"].values())
+
+
+def test_a_passive_standby_is_as_old_as_its_node_says_and_others_do_not_change() -> None:
+    usual, rare = predicted(sums())["q"], predicted(sums(), plans=dict.fromkeys(("cut", "q"), RARELY))["q"]
+    old, new = usual[PASSIVE].predicted, rare[PASSIVE].predicted
+    assert old is not None
+    assert new is not None
+    assert (old.replayed_rows, new.replayed_rows) == (250, 5_000), "half an interval of rows"
+    assert new.still_s > old.still_s
+    assert new.bytes_per_s < old.bytes_per_s
+    assert all(usual[way].predicted == rare[way].predicted for way in RecoveryWay if way is not PASSIVE)
+    assert [way for way, one in rare.items() if one.in_force] == [PASSIVE], "what was set counts, not the file"
+    assert {way: one.sync_us for way, one in rare.items() if one.sync_us} == {PASSIVE: RARELY.sync_us}
+
+
+def test_a_state_that_lies_elsewhere_is_not_written_to_kafka() -> None:
+    kafka, elsewhere = (predicted(sums(), kafka_keeps_state=keeps)["q"] for keeps in (True, False))
+    here, there = kafka[PASSIVE].predicted, elsewhere[PASSIVE].predicted
+    assert here is not None
+    assert there is not None
+    assert there == replace(here, bytes_per_s=there.bytes_per_s)
+    assert here.bytes_per_s - there.bytes_per_s == pytest.approx(TRIED.state_bytes / 60)
+    assert all(kafka[way] == elsewhere[way] for way in RecoveryWay if way is not PASSIVE)
 
 
 def test_what_could_not_be_tried_is_not_predicted_but_still_refused() -> None:

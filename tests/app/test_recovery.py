@@ -15,6 +15,7 @@ import pytest
 from borealis_py.app import launch
 from borealis_py.app.check import check
 from borealis_py.app.errors import LaunchError
+from borealis_py.app.recovering.in_force import plans_in_force
 from borealis_py.app.replicas import ProcessName, ReplicaProcesses
 from borealis_py.app.settings import set_recovery
 from borealis_py.app.state import AppState, NoSuchApp, put_settings, read_settings
@@ -111,9 +112,7 @@ class UpLog(AppLog):
         return launch.describe(self, spec, launch.check(spec, Timing()), "now", now_us, Timing())
 
     def state(self) -> AppState:
-        state = read_settings(self, NAME)
-        assert state is not None
-        return state
+        return read_state(self)
 
     def ways(self) -> dict[str, str]:
         return {name: self.state().recovery(name).way.value for name in ("cut.0", "cut.1", "q")}
@@ -176,21 +175,82 @@ def test_settings_of_other_lives_and_garbage_count_as_not_written() -> None:
     assert log.ways() == {"cut.0": "active", "cut.1": "active", "q": "active"}
 
 
+def rows_only(name: str = NAME, **said: Any) -> AppSpec:
+    app = App(name)
+    app.query("q", app.source("s", SCHEMA).filter("x > 0"), **said)
+    return app.describe()
+
+
+def up(log: AppLog, spec: AppSpec) -> AppState:
+    return launch.describe(log, spec, launch.check(spec, Timing()), "now", time.time_ns() // 1000, Timing())
+
+
+@pytest.mark.parametrize(
+    ("plan", "now", "message"),
+    [
+        (AMNESIA, {}, "query 'q': amnesia gives gap, not precise"),
+        (PASSIVE, {"guarantee": "gap", "replicas": 1}, "query 'q': with passive-standby one replica runs and another"),
+    ],
+)
+def test_a_file_that_asks_for_more_than_what_was_set_gives_is_refused(
+    plan: RecoveryPlan, now: dict[str, Any], message: str
+) -> None:
+    """Whoever edits the file need not know what somebody else has set."""
+    log = AppLog()
+    up(log, rows_only(guarantee="gap"))
+    set_recovery(log, read_state(log), "q", plan)
+    before = list(log.told)
+    with pytest.raises(LaunchError, match=rf"{message}.*set with `borealis recovery`.*`borealis recovery q active`"):
+        up(log, rows_only(**now))
+    assert log.told == before
+    set_recovery(log, read_state(log), "q", ACTIVE)
+    assert up(log, rows_only(**now)).recovery("q") == ACTIVE
+
+
+def test_a_file_that_says_another_way_itself_is_not_held_to_what_was_set() -> None:
+    log = AppLog()
+    up(log, rows_only(guarantee="gap"))
+    set_recovery(log, read_state(log), "q", AMNESIA)
+    assert up(log, rows_only(recovery="passive-standby")).recovery("q") == PASSIVE
+
+
+def test_what_holds_after_the_next_up_is_known_before() -> None:
+    log = AppLog()
+    spec = rows_only(guarantee="gap")
+    assert plans_in_force(log, spec) == {"q": ACTIVE}, "nobody has described it yet"
+    up(log, spec)
+    set_recovery(log, read_state(log), "q", AMNESIA)
+    assert plans_in_force(log, spec) == {"q": AMNESIA}
+    assert plans_in_force(log, rows_only(recovery="passive-standby")) == {"q": PASSIVE}, "the file has changed"
+    assert plans_in_force(log, an_app(BOUNDED["window"])) == {"q": ACTIVE}, "it is another app"
+    assert plans_in_force(log, rows_only("other")) == {"q": ACTIVE}
+
+
+def read_state(log: AppLog) -> AppState:
+    state = read_settings(log, NAME)
+    assert state is not None
+    return state
+
+
 @pytest.mark.parametrize(
     ("name", "plan", "message"),
     [
         (
             "q",
             BACKUP,
-            r"query 'q': upstream-backup of a node that is deterministic gives rollback, not precise: its win",
+            r"query 'q': upstream-backup of a node that is deterministic gives rollback, not precise \(divergent, t",
         ),
-        ("cut", RecoveryPlan(RecoveryWay.PASSIVE_STANDBY, 5), "node 'cut': sync='5us' is not within 100ms and 1h"),
+        (
+            "cut",
+            RecoveryPlan(RecoveryWay.PASSIVE_STANDBY, 5),
+            "node 'cut': sync='5us' is shorter than a bucket of the app, 100ms, .* choose 100ms or more",
+        ),
         (
             "cut.1",
             AMNESIA,
             "node 'cut': amnesia loses what comes while no replica runs, and query 'q' would read the gap",
         ),
-        ("q", AMNESIA, "query 'q': amnesia of a node that is deterministic gives gap, not precise"),
+        ("q", AMNESIA, "query 'q': amnesia gives gap, not precise: what comes while no replica runs is lost"),
     ],
 )
 def test_what_makes_no_sense_is_refused_and_changes_nothing(name: str, plan: RecoveryPlan, message: str) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -12,7 +13,10 @@ import pytest
 from borealis_py.app import launch
 from borealis_py.app.state import read_app
 from borealis_py.cli import recovering
+from borealis_py.cli.commands import explain
 from borealis_py.cli.main import main
+from borealis_py.config.config import Config
+from borealis_py.kafka import client
 from borealis_py.protocol.settings import Timing
 from borealis_py.query import App
 from tests.support.app_log import NAME, AppLog
@@ -75,7 +79,11 @@ def test_it_changes_a_node_and_one_of_its_partitions(log: AppLog, capsys: pytest
         (["cut", "amnesia"], "query 'one' would read the gap", 1),
         (["q", "upstream-backup"], 'so guarantee="rollback" does not help', 1),
         (["one", "active-standby"], "query 'one': with active-standby one replica runs", 1),
-        (["cut", "passive-standby", "--sync", "1ms"], "node 'cut': sync='1ms' is not within 100ms", 1),
+        (
+            ["cut", "passive-standby", "--sync", "1ms"],
+            "node 'cut': sync='1ms' is shorter than a bucket of the app, 100ms",
+            1,
+        ),
         (["cut", "active-standby", "--sync", "1s"], "active-standby has none: leave it out", 1),
         (["cut", "--sync", "1s"], "say the way, too", 2),
         (["cut.7", "active"], "no node or query 'cut.7'; did you mean", 1),
@@ -89,3 +97,39 @@ def test_what_makes_no_sense_is_refused_and_changes_nothing(
     assert main(["recovery", *arguments]) == code
     assert said in capsys.readouterr().err
     assert log.told == before
+
+
+FILE = """
+from borealis_py import App
+
+app = App("a")
+cut = app.source("s", schema={"k": "string"}).node("cut", partitions=2, by="k", recovery="passive-standby", sync="2s")
+app.query("q", cut.window(rows=2).agg(n="count(*)"), guarantee="rollback")
+app.query("one", cut, replicas=1)
+"""
+
+
+def test_explain_marks_what_was_set_and_goes_by_its_interval(
+    log: AppLog, capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "app.py").write_text(FILE)
+    log.bootstrap = "here:1"  # type: ignore[attr-defined]
+    context = SimpleNamespace(log=log, config=Config())
+    monkeypatch.setattr(explain, "open_context", lambda bootstrap: context)
+    monkeypatch.setattr(client, "listens", lambda address: True)
+    assert main(["recovery", "cut.1", "passive-standby", "--sync", "10s"]) == 0
+    capsys.readouterr()
+    assert main(["explain", str(tmp_path / "app.py"), "--rate", "s=100", "--json"]) == 0
+    nodes = json.loads(capsys.readouterr().out)["recovery"]["nodes"]
+    passive = {name: of["ways"]["passive-standby"] for name, of in nodes.items()}
+    assert {name: (of["in_force"], of["sync_us"]) for name, of in passive.items()} == {
+        "cut.0": (True, 2_000_000),
+        "cut.1": (True, 10_000_000),
+        "q": (False, 500_000),
+        "one": (False, 500_000),
+    }
+    assert passive["cut.1"]["replayed_rows"] == pytest.approx(5 * passive["cut.0"]["replayed_rows"])
+    assert main(["explain", str(tmp_path / "app.py"), "--rate", "s=100"]) == 0
+    out = capsys.readouterr().out
+    assert "passive-standby (now, sync 10s)" in out
+    assert "active (now)" in out

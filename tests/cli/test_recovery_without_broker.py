@@ -27,6 +27,7 @@ def test_every_way_of_every_node_is_told(borealis: Borealis, app: str) -> None:
     assert "what it would cost to survive a crash, beside one replica, at 500 rows/s (--rate)" in said.out
     told = said.out[said.out.index("what it would cost") :]
     assert all(f" {way} " in told for way in WAYS)
+    assert told.count("active (now) ") == 1, "of the node with a second replica"
     assert "amnesia is refused: its guarantee is" in said.err
 
 

@@ -8,15 +8,21 @@ import msgspec
 import pytest
 from rich.console import Console
 
+from borealis_py.app import launch
 from borealis_py.app.replica_health import health_of
 from borealis_py.app.replicas import ProcessName
 from borealis_py.app.state import AppState, Statuses
 from borealis_py.app.supervision import Fate
-from borealis_py.cli.replica_table import COLUMNS, fate_lines, remarks, replica_table, row
+from borealis_py.cli.replica_table import COLUMNS, apart_lines, fate_lines, remarks, replica_table, row
+from borealis_py.log.acks import ack_record
 from borealis_py.log.messages import Description, InputStatus, TrimStatus
-from borealis_py.observe.overview import overview
+from borealis_py.observe.overview import overview, waiting_trims
+from borealis_py.protocol.settings import Timing
+from borealis_py.protocol.trimming import Need, ReplicaName
 from borealis_py.query import App
 from sunion.bucket import Buckets
+from sunion.units import Bucket, Offset
+from tests.support.app_log import AppLog
 from tests.support.statuses import BUCKET_US, NOW, WALL_US, source, status
 
 
@@ -320,8 +326,55 @@ def test_it_is_told_for_whom_trimming_waits_and_what_brokers_refuse() -> None:
     fine = TrimStatus("t", 7, ("q.r0",))
     told = remarks(state, {("q", 0): status(trims=(waits, fresh, refused, fine))}, WALL_US)
     assert [line for line in told if "trimmed" in line] == [
-        "nothing of shop.q.r0 is trimmed: it waits for q.r1 (has said nothing yet)",
+        "nothing of shop.q.r0 is trimmed: it waits for q.r1 (has said nothing yet): if q.r1 will not come back, "
+        "`borealis retain --forget q.r1`",
         "nothing of s is trimmed: the ACLs lack DELETE on topic shop.s",
     ]
     stopped = status(trims=(waits, refused), event="STOPPED")
     assert not any("trimmed" in line for line in remarks(state, {("q", 0): stopped}, WALL_US))
+
+
+@pytest.mark.parametrize(
+    ("who", "to_do"),
+    [
+        ("audit of q (none has ended with --advance yet)", ": `borealis audit q --advance` verifies more"),
+        ("audit of q (says nothing of s)", ""),
+        ("publisher of s", ""),
+        ("progress of q", ""),
+        ("q.0.r1 (unknown replica)", ": if q.0.r1 will not come back, `borealis retain --forget q.0.r1`"),
+    ],
+)
+def test_what_ends_a_wait_of_trimming_is_told_where_something_does(who: str, to_do: str) -> None:
+    trim = TrimStatus("s", None, (who,), "", WALL_US - 60_000_000)
+    told = waiting_trims({("q", 0): status(trims=(trim,))}, WALL_US)
+    assert told == {"s": f"it waits for {who}{to_do}"}
+
+
+def test_a_standby_that_would_not_find_the_state_of_the_one_that_runs_is_told() -> None:
+    """Passive standbys on two machines without a shared place: nothing said so before a crash."""
+    log, app = AppLog(), App("a", bucket="100ms")
+    app.query("q", app.source("s", schema={"x": "int64"}), recovery="passive-standby")
+    spec = app.describe()
+    state = launch.describe(log, spec, launch.check(spec, Timing()), "now", WALL_US, Timing())
+
+    def told(place: str, where: str = "two", way: str = "passive-standby", **changes: object) -> list[str]:
+        need = Need(inc=1, uid="u", number=1, bucket=Bucket(NOW), offsets={"s": Offset(0)}, place=place)
+        log.put(ack_record("a", state.app_uid, ReplicaName("q", 0), need))
+        runs = status(host="one", recovery=way)
+        stands_by = status(**{"replica": 1, "state": "STANDBY", "host": where, "recovery": way, **changes})
+        return apart_lines(state, log, {("q", 0): runs, ("q", 1): stands_by}, WALL_US)
+
+    (line,) = told("one:/data/a")
+    assert line.startswith(
+        "q.r1 stands by, and the checkpoints of the replica that runs lie on another machine, one (q.r0)"
+    )
+    assert "`checkpoints: kafka`" in line
+    assert told("one:/data/a", way="upstream-backup")
+    for place in ("kafka", "s3://bucket/a", "file:///mnt/a", ""):
+        assert told(place) == []
+    assert told("one:/data/a", where="one") == []
+    for way in ("active-standby", "amnesia"):
+        assert told("one:/data/a", way=way) == []
+    assert told("one:/data/a", event="STOPPED") == []
+    log.cut()
+    assert told("one:/data/a") == [], "a log that does not answer tells nothing"

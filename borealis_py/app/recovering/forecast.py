@@ -7,7 +7,7 @@ below.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from borealis_py.app.explain import Explanation
 from borealis_py.app.recovering.trial import TriedNode
@@ -16,13 +16,14 @@ from borealis_py.log.acks import ack_record
 from borealis_py.node.recovering.setting import STANDBY_BEAT_US
 from borealis_py.protocol.settings import Timing, budget
 from borealis_py.protocol.trimming import Need, ReplicaName
-from borealis_py.query.recovery import Guarantee, RecoveryWay
+from borealis_py.query.recovery import SYNC_US, Guarantee, RecoveryPlan, RecoveryWay
 from borealis_py.recovery.predict import NodeLoad, Prediction, predict
 from borealis_py.recovery.ways import refusal
 from sunion.units import Bucket, Offset
 
-SYNC_S = 0.5
-"""How often a passive standby would get what changed, and an upstream backup the position to begin at."""
+SYNC_S = SYNC_US / 1_000_000
+"""How often a passive standby would get what changed, unless the node says so itself, and an upstream backup the
+position to begin at."""
 HEARD_AGAIN = 3
 """A standby would run once it has read back so many of its own heartbeats without one of who ran. A fourth, since that
 one's last may have come just before, is not seen: readers of active standbys stood still for 0.2 s at the median in
@@ -42,7 +43,8 @@ class Forecast:
     """One way for one node.
 
     Attributes:
-        way: it. in_force: it is the way of the node now.
+        way: it. in_force: it is the way of the node now. sync_us: how often a passive standby gets what changed; of
+            other ways 0.
         refused: why it cannot be had with the guarantee "precise", or with "gap" if that is asked for; empty: it can.
         predicted: what it would cost. None: not known, as `unknown` says in words.
         wait_s: how long the node's readers wait for it before they go on without it.
@@ -56,6 +58,7 @@ class Forecast:
     wait_s: float
     others: bool
     unknown: str = ""
+    sync_us: int = 0
 
     @property
     def beyond_s(self) -> float:
@@ -73,29 +76,36 @@ def forecasts(
     timing: Timing,
     tried: Mapping[str, TriedNode | str],
     written: Mapping[str, float],
+    plans: Mapping[str, RecoveryPlan] | None = None,
+    kafka_keeps_state: bool = True,
 ) -> dict[str, list[Forecast]]:
     """All ways for each node, by its name as it runs.
 
     Args:
         tried: what `try_nodes` found. written: bytes a second that a replica writes of its stream, where measured.
+        plans: how nodes recover now; None: as the app's file says. kafka_keeps_state: `checkpoints: kafka`.
     """
+    if plans is None:
+        plans = {node.report.name: of.spec.node(node.report.name).recovery for node in of.nodes}
     found: dict[str, list[Forecast]] = {}
     for node in of.nodes:
         name, operators = node.report.name, OperatorClass(node.report.operator_class)
-        trial = tried[name]
+        trial, plan = tried[name], plans[name]
         load = None if isinstance(trial, str) else _load(of, name, trial, timing, written.get(name))
+        sync_us = plan.sync_us if plan.way is RecoveryWay.PASSIVE_STANDBY else SYNC_US
         readers = [other.report.name for other in of.nodes if name in other.report.inputs]
         wait_s, others = _wait_s(of, name, timing), _others(of, name)
         takes_gaps = of.spec.node(name).guarantee is Guarantee.GAP and not readers
         found[name] = [
             Forecast(
                 way,
-                way is of.spec.node(name).recovery.way and node.replicas > 1,
+                way is plan.way and node.replicas > 1,
                 "" if takes_gaps and way is RecoveryWay.AMNESIA else refusal(way, operators, readers),
-                None if load is None else predict(way, load, operators),
+                None if load is None else predict(way, _by(way, load, sync_us, kafka_keeps_state), operators),
                 wait_s,
                 others,
                 trial if isinstance(trial, str) else "",
+                sync_us if way is RecoveryWay.PASSIVE_STANDBY else 0,
             )
             for way in RecoveryWay
         ]
@@ -119,6 +129,13 @@ def _load(of: Explanation, name: str, trial: TriedNode, timing: Timing, written:
         bytes_per_core_s=trial.state_bytes_per_s or 1.0,  # nothing is written of an empty state
         again_s_per_s=BUCKET_S * 1_000_000 / of.spec.bucket_us,
     )
+
+
+def _by(way: RecoveryWay, load: NodeLoad, sync_us: int, kafka_keeps_state: bool) -> NodeLoad:
+    """The load as a way has it: only a passive standby has an interval of its own, and a state that is written."""
+    if way is not RecoveryWay.PASSIVE_STANDBY:
+        return load
+    return replace(load, sync_s=sync_us / 1_000_000, kafka_keeps_state=kafka_keeps_state)
 
 
 def _position_bytes(of: Explanation, name: str) -> int:

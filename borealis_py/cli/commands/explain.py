@@ -3,6 +3,7 @@ answers, it tells how fast the app's streams grow, and what surviving a crash co
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from borealis_py.observe.growth import Growth
     from borealis_py.observe.source_rows import SourceRows
     from borealis_py.protocol.settings import Delays, NodeDelays
+    from borealis_py.query.recovery import RecoveryPlan
     from borealis_py.query.spec import AppSpec
 
 
@@ -46,10 +48,11 @@ def explain(file: AppFile, rate: Rate = None, bootstrap: Bootstrap = None, json:
     With rates, of options or of an app that runs, also what it would cost to survive a crash, for each node and each
     way: what it guarantees, how long the node's stream stands still and what its readers see of that, and what it adds
     to one replica. Each node is tried here, on rows of its sources or made-up ones. The way that the
-    node has is green.
+    node has is marked (now): of an app that runs the one that `borealis recovery` has set.
     """
     from borealis_py.app.explain import explain as explained
     from borealis_py.app.loader import load_spec
+    from borealis_py.node.checkpoint_topic import KAFKA
 
     context = open_context(bootstrap)
     spec, timing = with_asked_inputs(load_spec(file), context.config), context.config.protocol_timing()
@@ -57,9 +60,11 @@ def explain(file: AppFile, rate: Rate = None, bootstrap: Bootstrap = None, json:
     given = given_rates(rate or [], spec)
     found = explained(spec, timing)
     say_remarks(spec, timing)
-    grows, live, why = _measured(context, spec)
+    seen = _measured(context, spec)
+    grows, live, why = seen.grows, seen.live, seen.why
     by = rates(given, live, found.spec)
-    costs = None if by is None else recovery_of(found, timing, by, grows)
+    kafka_keeps_state = context.config.checkpoints == KAFKA
+    costs = None if by is None else recovery_of(found, timing, by, grows, seen.plans, kafka_keeps_state)
     if json:
         growth = None if grows is None else _growth_json(grows)
         recovery = None if by is None or costs is None else recovery_json(costs, by)
@@ -77,9 +82,19 @@ def explain(file: AppFile, rate: Rate = None, bootstrap: Bootstrap = None, json:
         say(f"how fast streams grow is not known: {why}", "yellow")
 
 
-def _measured(context: Context, spec: AppSpec) -> tuple[dict[str, Growth] | None, dict[str, SourceRows], str]:
-    """The growth by topic, and rows of sources; None: it could not be measured. Why, in words; nothing where no broker
-    is to be expected."""
+@dataclass(frozen=True, slots=True)
+class _Seen:
+    """What a broker tells of an app: growth by topic (None: it could not be measured), rows of sources, how nodes
+    recover now (None: as the file says), and why not, in words; nothing where no broker is to be expected."""
+
+    grows: dict[str, Growth] | None = None
+    live: dict[str, SourceRows] = field(default_factory=dict)
+    plans: dict[str, RecoveryPlan] | None = None
+    why: str = ""
+
+
+def _measured(context: Context, spec: AppSpec) -> _Seen:
+    from borealis_py.app.recovering.in_force import plans_in_force
     from borealis_py.kafka.client import listens
     from borealis_py.log.base import LogError
     from borealis_py.observe.growth import growth
@@ -88,11 +103,12 @@ def _measured(context: Context, spec: AppSpec) -> tuple[dict[str, Growth] | None
     address = context.log.bootstrap
     if not listens(address):
         configured = "bootstrap" in context.config.model_fields_set
-        return None, {}, f"no broker answers at {address}" if configured else ""
+        return _Seen(why=f"no broker answers at {address}" if configured else "")
     try:
-        return growth(context.log, spec), source_rows(context.log, spec), ""
+        plans = plans_in_force(context.log, spec)
+        return _Seen(growth(context.log, spec), source_rows(context.log, spec), plans)
     except LogError as exc:
-        return None, {}, str(exc)
+        return _Seen(why=str(exc))
 
 
 def _growth_json(grows: Mapping[str, Growth]) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from borealis_py.cli.console import out, print_json, say
 from borealis_py.cli.context import open_context
 from borealis_py.cli.ingress_table import ingress_table
 from borealis_py.cli.options import AppName, Bootstrap, DataDir, Json
-from borealis_py.cli.replica_table import fate_lines, parts_table, remarks, replica_table
+from borealis_py.cli.replica_table import apart_lines, fate_lines, parts_table, remarks, replica_table
 
 
 def status(bootstrap: Bootstrap = None, app: AppName = None, data_dir: DataDir = None, json: Json = False) -> None:
@@ -38,7 +38,8 @@ def status(bootstrap: Bootstrap = None, app: AppName = None, data_dir: DataDir =
         print_json({**found, "processes_here": processes, "supervised": here.kept})
         return
     fates, there = here.fates(), parts(here)
-    noted = (*remarks(state, statuses, now_us), *ingress_remarks(state, ingresses, now_us))
+    noted = (*remarks(state, statuses, now_us), *apart_lines(state, context.log, statuses, now_us))
+    noted += tuple(ingress_remarks(state, ingresses, now_us))
     for line in (*noted, *fate_lines(fates, now_us, here.kept)):
         say(line, "yellow")
     console = out()

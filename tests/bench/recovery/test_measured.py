@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import msgspec
@@ -116,6 +117,15 @@ def test_a_slower_passive_standby_a_repeated_row_and_a_late_reader_are_missed_go
         "passive-standby, 60 s: 0.40 s predicted, 0.80 s measured",
         "upstream-backup, 60 s: nothing repeated or missing",
     ]
+
+
+def test_tentative_results_and_a_bent_line_over_windows_are_missed_goals() -> None:
+    bent = [stills(UPSTREAM, window, still, predicted_s=still) for window, still in ((1, 0.7), (31, 1.6), (61, 1.9))]
+    missed = [what for what, reached in tables.judged(bent, [], []).items() if not reached]
+    assert missed == ["upstream-backup, 31 s: p50 within 0.25 s of a line over windows (1.30)"]
+    seen = replace(stills(STANDBY, 1, 0.3), tentative=2)
+    missed = [what for what, reached in tables.judged([seen], [], []).items() if not reached]
+    assert missed == ["active-standby, 1 s: X = 3 s hides it (2 tentative)"]
 
 
 def test_the_table_has_a_line_for_each_way_and_window() -> None:

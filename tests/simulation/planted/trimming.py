@@ -53,6 +53,17 @@ def _readers_of_a_source_hold_nothing() -> Any:
     return mock.patch.object(trimmer, "source_limit", limit)
 
 
+def _publishers_hold_nothing() -> Any:
+    kept = trimmer.source_limit
+
+    def limit(
+        graph: Graph, needs: Needs, source: str, resumable: Offset | None, keeps: Offset | None, audits: Iterable[str]
+    ) -> TrimLimit:
+        return kept(graph, needs, source, None if resumable is None else keeps, keeps, audits)
+
+    return mock.patch.object(trimmer, "source_limit", limit)
+
+
 def _unpublished_goes() -> Any:
     kept = limit_module._lowest
 
@@ -111,6 +122,13 @@ def _trimmed(scenario: Scenario) -> Scenario:
     return replace(scenario, retain=Retention(0, SECOND), timing=replace(scenario.timing, checkpoint_us=SECOND // 2))
 
 
+def _trimmed_soon(scenario: Scenario) -> Scenario:
+    """The same, so often that a source has little more than its last record."""
+    often_us = SECOND // 20
+    timing = replace(scenario.timing, checkpoint_us=often_us)
+    return replace(scenario, retain=Retention(0, often_us), timing=timing)
+
+
 def _passive(scenario: Scenario) -> Scenario:
     """The same where one replica runs, and its checkpoints are increments."""
     return _trimmed(replace(PASSIVE(scenario), heal_us=20 * SECOND))
@@ -131,6 +149,14 @@ BUGS = (
     Bug("R16 the newest of the oldest base counts", "safety", _newest_checkpoint, (), TRIMMING, change=_passive),
     Bug("R16 what is needed first stays", "safety", _a_bucket_too_high, (), TRIMMING, change=_trimmed),
     Bug("R16 readers hold a source", "safety", _readers_of_a_source_hold_nothing, (), TRIMMING, change=_trimmed),
+    Bug(
+        "R16 a publisher finds where to resume: a source's last record stays",
+        "safety",
+        _publishers_hold_nothing,
+        ("source_slow",),
+        TRIMMING,
+        change=_trimmed_soon,
+    ),
     Bug(
         "R10 only what is published goes",
         "safety",

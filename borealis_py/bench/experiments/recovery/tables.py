@@ -123,7 +123,13 @@ def judged(stills: Sequence[WayStills], written: Sequence[WayBytes], busy: Seque
     long = of[UPSTREAM.value].get(LONGEST_S)
     if long is not None:
         found[f"{UPSTREAM}, {LONGEST_S} s: p50 below {UPSTREAM_S:g} s ({long.usual_s:.2f})"] = long.usual_s < UPSTREAM_S
+    ends = [of[UPSTREAM.value][window_s] for window_s in sorted(of[UPSTREAM.value])]
+    for one in ends[1:-1]:
+        line_s = _between(ends[0], ends[-1], one.window_s)
+        what = f"{UPSTREAM}, {one.window_s} s: p50 within {FLAT_S} s of a line over windows ({line_s:.2f})"
+        found[what] = abs(one.usual_s - line_s) <= FLAT_S
     for one in stills:
+        found[f"{one.way}, {one.window_s} s: X = 3 s hides it ({one.tentative} tentative)"] = not one.tentative
         what = f"{one.way}, {one.window_s} s: {one.predicted_s:.2f} s predicted, {one.usual_s:.2f} s measured"
         found[what] = one.foreseen
         found[f"{one.way}, {one.window_s} s: nothing repeated or missing"] = not one.repeated and not one.missing
@@ -135,6 +141,12 @@ def judged(stills: Sequence[WayStills], written: Sequence[WayBytes], busy: Seque
         if way in CPU_MOST:
             found[f"{way}: CPU at most {CPU_MOST[way]} % more ({percent:.0f})"] = percent <= CPU_MOST[way]
     return found
+
+
+def _between(first: WayStills, last: WayStills, window_s: int) -> float:
+    """The median of a window if medians grow evenly from the shortest window to the longest."""
+    part = (window_s - first.window_s) / (last.window_s - first.window_s)
+    return first.usual_s + part * (last.usual_s - first.usual_s)
 
 
 def _ratios(stills: Sequence[WayStills]) -> dict[str, float]:
