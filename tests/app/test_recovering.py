@@ -171,6 +171,16 @@ def test_a_passive_standby_is_as_old_as_its_node_says_and_others_do_not_change()
     assert {way: one.sync_us for way, one in rare.items() if one.sync_us} == {PASSIVE: RARELY.sync_us}
 
 
+def test_an_upstream_backup_begins_at_a_checkpoint() -> None:
+    def still_s(checkpoint_us: int) -> float:
+        found = predicted(sums(), Timing(checkpoint_us=checkpoint_us))["q"][UPSTREAM].predicted
+        assert found is not None
+        return found.still_s
+
+    more_s = still_s(3_000_000) - still_s(1_000_000)
+    assert more_s == pytest.approx(2 * TRIED.rows_per_s * TRIED.row_us / 1e6)
+
+
 def test_a_state_that_lies_elsewhere_is_not_written_to_kafka() -> None:
     kafka, elsewhere = (predicted(sums(), kafka_keeps_state=keeps)["q"] for keeps in (True, False))
     here, there = kafka[PASSIVE].predicted, elsewhere[PASSIVE].predicted

@@ -22,8 +22,7 @@ from borealis_py.recovery.ways import refusal
 from sunion.units import Bucket, Offset
 
 SYNC_S = SYNC_US / 1_000_000
-"""How often a passive standby would get what changed, unless the node says so itself, and an upstream backup the
-position to begin at."""
+"""How often a passive standby would get what changed, unless the node says so itself."""
 HEARD_AGAIN = 3
 """A standby would run once it has read back so many of its own heartbeats without one of who ran. A fourth, since that
 one's last may have come just before, is not seen: readers of active standbys stood still for 0.2 s at the median in
@@ -101,7 +100,7 @@ def forecasts(
                 way,
                 way is plan.way and node.replicas > 1,
                 "" if takes_gaps and way is RecoveryWay.AMNESIA else refusal(way, operators, readers),
-                None if load is None else predict(way, _by(way, load, sync_us, kafka_keeps_state), operators),
+                None if load is None else predict(way, _by(way, load, sync_us, timing, kafka_keeps_state), operators),
                 wait_s,
                 others,
                 trial if isinstance(trial, str) else "",
@@ -131,8 +130,11 @@ def _load(of: Explanation, name: str, trial: TriedNode, timing: Timing, written:
     )
 
 
-def _by(way: RecoveryWay, load: NodeLoad, sync_us: int, kafka_keeps_state: bool) -> NodeLoad:
-    """The load as a way has it: only a passive standby has an interval of its own, and a state that is written."""
+def _by(way: RecoveryWay, load: NodeLoad, sync_us: int, timing: Timing, kafka_keeps_state: bool) -> NodeLoad:
+    """The load as a way has it: a passive standby has an interval of its own, and a state that is written; an upstream
+    backup gets the position to begin at with each checkpoint."""
+    if way is RecoveryWay.UPSTREAM_BACKUP:
+        return replace(load, sync_s=timing.checkpoint_us / 1_000_000)
     if way is not RecoveryWay.PASSIVE_STANDBY:
         return load
     return replace(load, sync_s=sync_us / 1_000_000, kafka_keeps_state=kafka_keeps_state)

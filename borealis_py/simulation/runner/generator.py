@@ -31,7 +31,7 @@ ORDINARY = tuple(kind for kind in KINDS if kind not in LATER)
 LATER_SHARE = {"twins": 0.125, "reset": 0.1, "source_deaf": 0.1}
 """Share of worlds in which a kind of `LATER` is drawn; 0.04 if not given."""
 TRIMMED_SHARE = 0.9
-"""Share of worlds that are trimmed. The others keep everything, as an app does by default."""
+"""Share of worlds that are trimmed. The others keep everything, as an app does that asks for it (`retain="all"`)."""
 STANDBY_SHARE = 0.4
 """Share of worlds in which nodes are drawn that have standbys."""
 WAYS = tuple(way for way in RecoveryWay if way is not RecoveryWay.AMNESIA)
