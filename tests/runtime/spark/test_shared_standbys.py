@@ -170,6 +170,7 @@ def until_stands_by(app: StandbyApp, replica: int) -> None:
             until(lambda q=query: app.state_of(q, replica) == "STANDBY", f"it stands by for {query}", PATIENCE_S)
 
 
+@pytest.mark.slow
 def test_replicas_that_stop_computing_while_they_run_share_from_then_on(computing: StandbyApp) -> None:
     app = computing
     until_apart(app, 1, apart=True)
