@@ -83,10 +83,9 @@ class Manager:
         self._heart = HeartbeatTimer(identity, timing)
         self._s, self._l, self._diverged = start.state, start.state, False
         self._labels = Labels(config.fragment.lookback_buckets, config.sources)
-        self._now, self._ends = delay.ALWAYS, LogEnds()
+        self._now, self._ends, self._history = delay.ALWAYS, LogEnds(), History()
         self._live_at: MonotonicUs | None = None  # when F_l may run live, as of the end of the turn
         self._effects: list[Effect] = []
-        self._history = History()
         self._delta_us = grow_delta(timing, config.position)
         self._set_delays(delays)
 
@@ -174,11 +173,12 @@ class Manager:
     def _take_role(self) -> bool:
         """Take over, or step back (R17). Returns whether this incarnation ends."""
         stood_by, said = not self.speaking.runs, self.speaking.turn(self._now, self.control)
-        self._effects += said
+        ends = any(isinstance(effect, StepBack) for effect in said)
+        self._effects += [*self._heart.again(), *said] if ends else said
         if stood_by and self.speaking.runs:
             self.publishing.at_once = True
             self._set_state()
-        return any(isinstance(effect, StepBack) for effect in said)
+        return ends
 
     def _arrive(self) -> None:
         """Leave out what came while nobody ran, and begin where the inputs stand (R18)."""

@@ -109,3 +109,20 @@ def test_it_begins_as_a_standby_where_its_former_incarnation_did_not_run(index: 
     world.run(world.now + TURN)
     assert new.stepped_back
     assert world.replicas[index] is not new
+
+
+def test_who_steps_back_shows_that_it_has_lived_so_that_standbys_become_more_patient() -> None:
+    """Simulator, seed 99767787: a bucket that took 3 s to run was begun for ever, by one replica after the other, since
+    each took the other for dead, and nobody learnt that it was not."""
+    world = standing_by()
+    busy = world.replicas[0]
+    turns, busy.turns = busy.turns, lambda: None  # type: ignore[method-assign]
+    world.run(world.now + SETTLES)
+    taken_over = len(world.control)
+    assert world.replicas[1].manager.speaking.runs
+    busy.turns = turns  # type: ignore[method-assign]
+    world.run(world.now + SETTLES)
+    assert busy.stepped_back
+    assert [beat.runs for _, beat in world.control[taken_over:] if beat.uid == busy.uid] == [True]
+    assert world.replicas[0].manager.control.roles.patient
+    assert world.replicas[1].manager.control.roles.patient
