@@ -118,11 +118,13 @@ class StreamTopics:
         gaps: list[GapRange] = []
         first_stable = end
         for feed in self.feeds:
+            next_ = bucket
             for said in follow(records_from(self.lookup, feed, self.buckets, bucket), self.decoder()):
                 if isinstance(said, GapRange) and said.end > bucket:
                     gaps.append(said)
-                elif (span := stable_span(said)) is not None and span[1] > bucket:
-                    first_stable = min(first_stable, max(span[0], bucket))
+                    next_ = max(next_, said.end) if said.first <= next_ else next_  # what follows of it is a zombie's
+                elif (span := stable_span(said)) is not None and span[1] > next_:
+                    first_stable = min(first_stable, max(span[0], next_))
                     break  # this topic goes on from there, or repeats itself
         reached = bucket
         for gap in sorted(gaps, key=lambda gap: gap.first):

@@ -45,6 +45,8 @@ def test_it_comes_back_as_it_was_said() -> None:
         (([GapRange(1, 3, 6)], [GapRange(1, 5, 9)]), 3, 20, 9),
         (([GapRange(1, 3, 5)], [GapRange(1, 6, 9)]), 3, 20, 5),
         (([GapRange(1, 3, 6), tentative(6), GapRange(1, 6, 9)], []), 4, 20, 9),
+        (([GapRange(3, 3, 8), StableRange(2, 7, 8), *ranges((8, 9))], []), 7, 20, 8),  # by a zombie, which nobody reads
+        (([GapRange(3, 5, 8), StableRange(2, 7, 8), *ranges((8, 9))], []), 3, 20, 3),
     ],
 )
 def test_lost_is_what_no_topic_has(said: Sequence[Sequence[StreamRecord]], bucket: int, end: int, lost_to: int) -> None:
