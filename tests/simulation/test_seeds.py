@@ -152,6 +152,10 @@ def test_scenarios_are_drawn_widely() -> None:
         pytest.param(99760163, id="equally far"),
         # who took over needed nothing of what the checkpoints of the one before it stand on
         pytest.param(99763431, id="first word"),
+        # a bucket took longer to run than its replica was waited for, and was begun by one after the other for ever
+        pytest.param(99767787, id="long turn"),
+        # a zombie said a bucket as stable behind the gap in which its successor had named it lost
+        pytest.param(99767435, id="behind a gap"),
     ],
 )
 def test_worlds_with_standbys(seed: int) -> None:

@@ -9,6 +9,7 @@ import pytest
 
 from borealis_py.log.base import LogUnreachable
 from borealis_py.node.acknowledging import Acknowledging
+from borealis_py.node.input_reader import InputReader, PolledInputs
 from borealis_py.node.recovering.standby import Standby
 from borealis_py.query.recovery import RecoveryPlan, RecoveryWay
 from borealis_py.simulation.runner.scenario import Retention
@@ -42,3 +43,32 @@ def test_a_standby_that_cannot_read_what_others_acknowledge_stands_by_on(monkeyp
     Simulation(replace(drawn, nodes=nodes, retain=Retention(0, SECOND))).run()
     assert asked > 2
     assert len(begun) == 2, "each replica began once, as a standby"
+
+
+def test_a_standby_whose_reader_is_stuck_begins_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+    """`make chaos`, seed 170004: a broker that restarted left the reader of one standby stuck, and it would never have
+    taken over."""
+    drawn = calm(seconds=40)
+    (node,) = drawn.nodes
+    nodes = (replace(node, recovery=RecoveryPlan(RecoveryWay.PASSIVE_STANDBY)),)
+    begun, begin, poll, stuck = list[Standby](), Standby.__init__, InputReader.poll, list[InputReader]()
+
+    def counted(it: Standby, *args: Any, **of: Any) -> None:
+        begin(it, *args, **of)
+        begun.append(it)
+
+    def polled(it: InputReader) -> PolledInputs:
+        if (
+            not stuck
+            and len(begun) == 2
+            and it is begun[-1]._reader
+            and begun[-1].state.control.roles.runner is not None
+        ):
+            stuck.append(it)
+        return PolledInputs() if it in stuck else poll(it)
+
+    monkeypatch.setattr(Standby, "__init__", counted)
+    monkeypatch.setattr(InputReader, "poll", polled)
+    Simulation(replace(drawn, nodes=nodes)).run()
+    assert stuck
+    assert len(begun) == 3, "the one that was stuck began again, once"

@@ -28,6 +28,10 @@ from sunion.units import Bucket, MonotonicUs
 
 log = structlog.get_logger("borealis.replica")
 
+DEAF_US = 10_000_000
+"""After so long without a heartbeat, or one of its own, a standby looks whether there are any. If it has not read those
+so long later, its reader is stuck, and it would never take over."""
+
 
 def pulse_us(spec: ReplicaSpec) -> int:
     """How often to call `Standby.pulse`."""
@@ -88,7 +92,8 @@ class Standby:
             self.state = IdleStandby(identity, spec.timing, Bucket(spec.origin))
             trimming = spec.trimming
             self._acknowledging = None if trimming is None else Acknowledging(spec, identity, trimming.every_us)
-            self._acknowledged_us = clock.now_us()
+            self._acknowledged_us = self._heard_us = clock.now_us()
+            self._unread_to: int | None = None
             self._opened = opened.pop_all()
 
     @property
@@ -124,8 +129,23 @@ class Standby:
         for delivery in self._appender.deliveries():
             if delivery.error is not None:
                 raise LogError(f"{self._spec.name}: the log refused a record ({delivery.error})")
+        self._listen(now, bool(arrived.beats))
         self._acknowledge(now)
         self._reporter.periodic(now, self.state.status, frozenset())
+
+    def _listen(self, now: MonotonicUs, heard: bool) -> None:
+        """Raises LogError: it does not read what is there to be read."""
+        if heard:
+            self._heard_us, self._unread_to = now, None
+        if now - self._heard_us < DEAF_US:
+            return
+        self._heard_us = now
+        if self._unread_to is not None and self._reader.control_at < self._unread_to:
+            raise LogError(f"{self._spec.name}: the log has heartbeats, and none is read")
+        try:
+            self._unread_to = self._lookup.bounds(self._spec.control_feed)[1]
+        except LogError:
+            self._unread_to = None  # nobody is heard then
 
     def _acknowledge(self, now: MonotonicUs) -> None:
         """Say what the replica that runs says: a start of this one would begin where that one's would (R16)."""
