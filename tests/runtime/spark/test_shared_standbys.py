@@ -20,7 +20,7 @@ from borealis_py.log.messages import read_beat
 from borealis_py.query.recovery import RecoveryPlan, RecoveryWay
 from tests.runtime.spark.driven import all_gone
 from tests.support.running import until
-from tests.support.standbys import PATIENCE_S, StandbyApp, an_app, standing_by
+from tests.support.standbys import PATIENCE_S, REPLICAS, StandbyApp, an_app, standing_by
 
 pytestmark = [pytest.mark.spark, pytest.mark.broker, pytest.mark.timeout(600)]
 MOVED = "goes on elsewhere"
@@ -176,6 +176,8 @@ def test_replicas_that_stop_computing_while_they_run_share_from_then_on(computin
     until_apart(app, 1, apart=True)
     for query in app.queries:
         set_recovery(app.log, app.state, query, RecoveryPlan(way=RecoveryWay.PASSIVE_STANDBY))
+    both = [(query, k) for query in app.queries for k in REPLICAS]
+    until(lambda: {app.statuses(*one)[-1].recovery for one in both} == {"passive-standby"}, "they obey", PATIENCE_S)
     until_stands_by(app, 1)
     until_apart(app, 1, apart=False)
     until_apart(app, 0, apart=True)
