@@ -157,12 +157,15 @@ def remarks(state: AppState, statuses: Statuses, now_us: int) -> list[str]:
 def apart_lines(state: AppState, log: Log, statuses: Statuses, now_us: int) -> list[str]:
     """Which standbys would not find the state of the replica that runs, and what to do. Nothing if the log does not
     tell."""
+    from borealis_py.app.replica_health import idles
     from borealis_py.log.acks import read_acks
     from borealis_py.log.base import LogError
     from borealis_py.log.description import Life
     from borealis_py.observe.overview import standbys_apart
     from borealis_py.protocol.trimming import Need
 
+    if not any(idles(status) for status in statuses.values()):
+        return []
     places = {}
     try:
         with closing(log.lookup()) as lookup:
