@@ -283,7 +283,7 @@ class Manager:
         """When `bucket` may run live; None: not in the present state."""
         created = self.intake.creation.at(bucket)
         whole = self.f_s == self.f_l and self.complete > bucket
-        if created is None or whole or not self.speaking.may_run_live(bucket):
+        if created is None or whole or not self.speaking.may_run_live:
             return None
         policy = self.delays.stabilization if self.stagger.granted else self.delays.failure
         end = MonotonicUs(created + self.buckets.width_us)
@@ -317,8 +317,7 @@ class Manager:
         return bool(found)
 
     def _step_live(self, bucket: Bucket) -> None:
-        first_one = not self._diverged
-        if first_one:
+        if first_one := not self._diverged:
             self._diverged, self._l = True, self._s
         share = self.intake.share(bucket)
         label = self._labels.on_live_run(bucket, share)
@@ -327,7 +326,8 @@ class Manager:
         self._effects += self.speaking.tentative(bucket, output, label, share.missing, waited_us)
         self.f_l = Bucket(bucket + 1)
         self.intake.on_live_run(bucket)
-        self.counts.tentative(output, self._ops)
+        if self.speaking.heard(bucket):
+            self.counts.tentative(output, self._ops)
         self._set_state()
         if first_one:
             self._effects.append(EmitEvent("FIRST_TENTATIVE", f"bucket {bucket} ran {label}"))

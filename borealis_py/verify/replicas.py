@@ -187,14 +187,14 @@ class _Tentative:
     all that was missing in buckets that it depends on.
 
     A topic that lost its beginning may begin amid an episode, of which less is known then: it may have begun earlier,
-    and lacked more.
+    and lacked more. So may an incarnation that could not read all of what had been said before its start (R17).
     """
 
     def __init__(self, judge: StreamJudge, name: str, trimmed: bool) -> None:
         self._judge, self._rules, self._name = judge, judge.rules, name
         self._trimmed = trimmed
         self._amid: int | None = None
-        """The incarnation whose episode may have begun before the topic."""
+        """The incarnation whose episode may have begun before the first record of it."""
         self._stable: dict[int, int] = {}
         self._live: dict[int, int] = {}
         self._missing: dict[int, dict[int, frozenset[str]]] = {}
@@ -221,6 +221,8 @@ class _Tentative:
             rows = self._judge.tentative
             rows[record.bucket] = max(rows.get(record.bucket, 0), len(record.rows))
             stable, live = self._stable.get(inc, -1), self._live.get(inc, -1)
+            if max(stable, live) < 0 and record.diverged_from < record.bucket:
+                self._amid = inc
             anew = self._begins_anew(record, stable, live)
             if anew:
                 complete = stable if stable > -1 else min(self._missing[inc], default=record.bucket)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from borealis_py.protocol.incarnation import Identity, StartPoint
+from borealis_py.protocol.incarnation import Heartbeat, Identity, StartPoint
 from borealis_py.protocol.manager import Manager
 from borealis_py.protocol.settings import NodeDelays, Timing
 from borealis_py.protocol.turn import Append, AskEnds, Effect, Turn
@@ -46,17 +46,18 @@ class Node:
         *stream: tuple[int, StreamRecord],
         source: Sequence[SourceRecord] = (),
         index: int = 1,
+        beats: Sequence[tuple[int, Heartbeat]] = (),
     ) -> list[Effect]:
         """Turns at `now` until all is said: everything that is there has been read and is acknowledged."""
         effects, streams, inputs = [], {0: stream} if stream else {}, {index: source} if source else {}
         read_to = None
         for _ in range(20):
             acked = 10**9 if self.said else None
-            turn = Turn(now, inputs=inputs, streams=streams, read_to=read_to, acked=acked)
+            turn = Turn(now, inputs=inputs, streams=streams, beats=beats, read_to=read_to, acked=acked)
             found = self.manager.handle(turn)
             effects += found
             self.said += [e.record for e in found if isinstance(e, Append)]
-            streams, inputs = {}, {}
+            streams, inputs, beats = {}, {}, ()
             read_to = now if any(isinstance(e, AskEnds) for e in found) else None
             if not found:
                 break

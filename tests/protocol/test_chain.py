@@ -228,6 +228,21 @@ def test_a_start_from_a_peers_checkpoint_fills_the_own_topic_first() -> None:
     assert saved == []
 
 
+def test_what_was_said_before_the_start_runs_live_unheard() -> None:
+    """Simulator, seed 99768157: an input could not be read, and who had taken over said nothing until it could."""
+    node = Node(STREAM, Input.source("c"), start=StartPoint(3, FRAGMENT.initial(), own=6))
+    node.at(0, source=[claim(0), batch(1, 0, boundary=8 * W)])
+    node.at(W + D + MS)
+    found = [(t.bucket, t.diverged_from, t.missing_sources) for t in node.tentative()]
+    assert found == [(6, 3, ("a", "b")), (7, 3, ("a", "b")), (8, 3, ("a", "b", "c"))]
+    assert node.manager.counts.tentative_buckets == 3
+    node.at(W + D + 2 * MS, *((0, stable(bucket)) for bucket in range(8)))
+    node.at(W + D + 3 * MS, beats=[(0, heartbeat(0, uid="u", asking=True))])
+    assert node.stable_end() == 8
+    said = [r.bucket for r in node.said if isinstance(r, StableBucket)]
+    assert said == [6, 7], "the others were said before"
+
+
 def test_after_an_adoption_a_replica_upstream_that_was_heard_is_waited_for_again() -> None:
     """B13. Simulator, seed 99761798: it said the next bucket as stable 1 ms after the other one's tentative word."""
     node = Node(STREAM, timing=replace(TIMING, inline_us=0, inline_buckets=3))

@@ -38,6 +38,8 @@ class Speaking:
     ) -> None:
         self.runs = role not in (Role.STANDS_BY, Role.MOVES)
         self.losing = losing
+        self._said_before = output.stable
+        """What lies below was said before the start (R12, R17)."""
         self._moves = role is Role.MOVES
         self._identity, self._output, self._timing = identity, output, timing
         self._now = MonotonicUs(0)
@@ -173,7 +175,13 @@ class Speaking:
     def tentative(
         self, bucket: Bucket, output: Output, label: Label, missing: tuple[str, ...], waited_us: int
     ) -> list[Effect]:
-        """Emit a bucket that ran live, `missing` of the node's inputs. Raises IllegalTransition: it was said stable."""
+        """Emit a bucket that ran live, `missing` of the node's inputs; nothing of one that was said before the start.
+
+        Raises:
+            IllegalTransition: it was said stable.
+        """
+        if not self.heard(bucket):
+            return []
         label = self.losing.label(bucket, label)
         said = TentativeBucket(
             inc=self._identity.inc, bucket=bucket, output=output, missing_sources=label.missing_sources,
@@ -197,6 +205,12 @@ class Speaking:
         """How many buckets to run at once at most."""
         return min(self._timing.slice_buckets, self._room)
 
-    def may_run_live(self, bucket: Bucket) -> bool:
-        """Whether a tentative result of `bucket` would be heard."""
-        return self.runs and bucket >= self._output.stable and not self.losing.arriving
+    @property
+    def may_run_live(self) -> bool:
+        """Whether buckets may run that wait no longer: of those that were said before the start nobody hears, but what
+        follows stands on them."""
+        return self.runs and not self.losing.arriving
+
+    def heard(self, bucket: Bucket) -> bool:
+        """Whether a tentative result of `bucket` is emitted."""
+        return bucket >= self._said_before

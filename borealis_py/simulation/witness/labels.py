@@ -60,6 +60,8 @@ class Divergence:
 
     def __init__(self, span: int) -> None:
         self._span = span
+        self._unseen = 0
+        """How many of the next results may depend on buckets that ran unseen."""
         self._histories = [Basis(FOREVER, ())]
         """Several where memory was full: a label may fit to what was read and to what was left, and only later ones
         tell to which."""
@@ -67,6 +69,11 @@ class Divergence:
     def over(self) -> None:
         """The live state equals the stable one again: nothing tentative is in it."""
         self._histories = [Basis(FOREVER, ())]
+        self._unseen = 0
+
+    def unseen(self) -> None:
+        """Some buckets may have run whose results were not emitted (R17)."""
+        self._unseen = self._span
 
     def may_be_over(self) -> None:
         """The same is possible, and cannot be seen."""
@@ -83,10 +90,13 @@ class Divergence:
     def ran(self, header: TentativeHeader, inputs: Sequence[Known], now_us: int) -> str | None:
         """Take the next bucket that is emitted. Returns what is wrong with its labels, if anything."""
         wrong, fit = None, list[Basis]()
+        begins, least = self._unseen == self._span, self._unseen > 0
+        self._unseen = max(0, self._unseen - 1)
         for own in made(header.bucket, inputs, now_us):
             for before in self._histories:
-                history = Basis(min(before.since, own.diverged_from), (*before.window, own)[-self._span :])
-                why = _wrong(header, own, history)
+                since = header.diverged_from if begins else before.since
+                history = Basis(min(since, own.diverged_from), (*before.window, own)[-self._span :])
+                why = _wrong(header, own, history, least)
                 if why is not None:
                     wrong = wrong or why
                 elif history not in fit:
@@ -95,18 +105,23 @@ class Divergence:
         return None if fit else wrong
 
 
-def _wrong(header: TentativeHeader, own: Made, history: Basis) -> str | None:
+def _wrong(header: TentativeHeader, own: Made, history: Basis, least: bool) -> str | None:
+    """`least`: it may lack more than this history tells."""
+    lacked = frozenset().union(*(of.missing_sources for of in history.window))
+    share = min(of.share for of in history.window)
     expected = {
-        "missing_sources": sorted(frozenset().union(*(of.missing_sources for of in history.window))),
+        "missing_sources": sorted(lacked),
         "missing": sorted(own.missing),
-        "completeness": min(of.share for of in history.window),
+        "completeness": share,
         "diverged_from": history.since,
     }
-    if abs(header.completeness - min(of.share for of in history.window)) > CLOSE:
+    if header.completeness - share > CLOSE or (share - header.completeness > CLOSE and not least):
         return _differs("completeness", header.completeness, expected)
-    for field, said in ("missing_sources", sorted(header.missing_sources)), ("missing", sorted(header.missing)):
-        if said != expected[field]:
-            return _differs(field, said, expected)
+    said = frozenset(header.missing_sources)
+    if said != lacked and not (least and said > lacked):
+        return _differs("missing_sources", sorted(said), expected)
+    if sorted(header.missing) != expected["missing"]:
+        return _differs("missing", sorted(header.missing), expected)
     if header.diverged_from != history.since:
         return _differs("diverged_from", header.diverged_from, expected)
     return None

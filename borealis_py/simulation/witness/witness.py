@@ -53,6 +53,8 @@ class Witness:
         self.overdue = Overdue(heard.name, well)
         self.lacking = Lacking(place, heard, self.at)
         self.inputs: list[Known] = []
+        self.unheard = False
+        """Buckets may have run live that nobody hears, and the state may not have been corrected since."""
         self._before_us = heard.turns[0].now_us
         self._goal: int | None = None
         self._gone: Feed | None = None
@@ -87,12 +89,14 @@ class Witness:
         self._read(turn)
         self._rebuild()
         self.lacking.turn(number, self.complete)
+        self._run_unheard(now)
         self.queue.looked(now, gap, self.asking)
         self.acks.turn(turn.acked)
         self.jobs.turn(turn.answers)
         for done in turn.done:
             if isinstance(done, JobStarted):
-                stable = done.job.first if self.lacking.unseen else self.at.stable
+                unseen = self.lacking.unseen or self._stable_unseen
+                stable = done.job.first if unseen else self.at.stable
                 self.jobs.asked(self._name, now, done, stable, self.at.live)
             elif isinstance(done, JobCancelled):
                 self.jobs.dropped(done)
@@ -116,6 +120,31 @@ class Witness:
             return
         at.stable = max(at.stable, min(self.complete, self.heard.says_from))
         at.live = max(at.live, at.stable)
+
+    def _run_unheard(self, now: int) -> None:
+        """Of what was said before its start, buckets may run live that wait no longer: what it says then stands on
+        them (R17). When each ran, and on what, cannot be seen."""
+        at, first = self.at, self.heard.says_from
+        if self.lacking.quiet and at.live < first and self._due(now):
+            at.live, self.unheard = first, True
+            self.divergence.unseen()
+
+    @property
+    def _stable_unseen(self) -> bool:
+        return self.unheard and self.at.stable <= self.heard.says_from
+
+    def _corrected_unheard(self) -> None:
+        if self.unheard:
+            self.unheard = False
+            self.divergence.over()
+
+    def _due(self, now: int) -> bool:
+        """Whether nothing allows the next bucket to wait."""
+        at, end = self.at, self.births.end_us(self.at.live)
+        if end is None or at.stable == at.live < self.complete:
+            return False
+        earliest = earliest_us(end, at.live, self.inputs, self.settings.orders, self.granted)
+        return earliest is not None and earliest <= now
 
     @property
     def _name(self) -> str:
@@ -159,11 +188,7 @@ class Witness:
     def _owes(self, now: int, gap: bool) -> None:
         """Check what must have been emitted by now, and which state it must have reached."""
         at, few = self.at, self.acks.waiting <= self.place.timing.outbox_max
-        end = self.births.end_us(at.live)
-        earliest = None
-        if end is not None and not at.stable == at.live < self.complete:
-            earliest = earliest_us(end, at.live, self.inputs, self.settings.orders, self.granted)
-        due = few and earliest is not None and earliest <= now and not self.lacking.unseen
+        due = few and not self.lacking.unseen and self._due(now)
         self.overdue.bucket(now, at.live, due, gap)
         if not self.ready:
             self._goal = self._ready_from()
@@ -213,8 +238,10 @@ class Witness:
         at.stable = end
         if together:
             at.live = max(at.live, end)
+            self._corrected_unheard()
             self._forgive()
         elif at.stable == at.live:
+            self.unheard = False
             self.divergence.over()
             self._forgive()
             self.checkpoints.soon(end)
@@ -263,7 +290,7 @@ class Witness:
         orders, at = self.settings.orders, self.at
         policy = orders.stabilization if self.granted else orders.failure
         phase = "stabilization" if self.granted else "failure"
-        if at.stable == at.live and self.complete > bucket:
+        if at.stable == at.live and self.complete > bucket and not self.unheard:
             self._wrong("avoidable", bucket, "ran tentatively, and was complete")
         end = self.births.end_us(bucket)
         if end is None:
@@ -272,7 +299,7 @@ class Witness:
         earliest = earliest_us(end, bucket, self.inputs, orders, self.granted)
         if earliest is None:
             self._wrong("policy", bucket, f"was said tentatively in {phase}, where {policy} holds it back")
-        elif now < earliest:
+        elif now < earliest and not self.unheard:  # what it knows of silent inputs cannot be seen either
             oracle = "policy" if policy == "delay" else "premature"
             detail = f"ran {(earliest - now) / 1e6:.3f} s before its time, in {phase} with policy {policy}"
             self._wrong(oracle, bucket, detail)
@@ -309,6 +336,6 @@ class Witness:
         goal = self._ready_from()
         if goal is None or goal > self.acks.live:
             raise Violation("ready", f"{self._name} is READY, acknowledged is {self.acks.live}, its goal is {goal}")
-        if self.at.stable == self.at.live < self.complete and not self.lacking.unseen:
+        if self.at.stable == self.at.live < self.complete and not (self.lacking.unseen or self.unheard):
             raise Violation("ready", f"{self._name} is READY at {self.at.live}, complete is {self.complete}")
         self.ready = True
