@@ -224,7 +224,8 @@ def test_a_start_from_a_peers_checkpoint_fills_the_own_topic_first() -> None:
     said = [e.record for e in made.handle(Turn(0)) if isinstance(e, Append)]
     assert said == [StableRange(1, 4, 5), StableBucket(1, 5, rows(5)), StableRange(1, 6, 7)]
     assert made.f_s == 7
-    saved = [e for e in made.handle(Turn(3_000 * MS)) if isinstance(e, SaveCheckpoint)]
+    beats = [(0, heartbeat(0, uid="u"))]
+    saved = [e for e in made.handle(Turn(3_000 * MS, beats=beats)) if isinstance(e, SaveCheckpoint)]
     assert saved == []
 
 

@@ -16,6 +16,7 @@ from sunion.union import Mark
 from tests.protocol.chain_node import D, manager
 from tests.sunion.lists import FRAGMENT, W, batch, claim
 from tests.sunion.unions import logs, union
+from tests.support.heartbeats import heartbeat
 
 INPUTS = [Input.source("s0"), Input.source("s1")]
 W_BACK = FRAGMENT.lookback_buckets
@@ -39,7 +40,8 @@ class Life:
             self.at += 1_000
             read_to = self.at if self.asked and to_the_end else None
             self.asked = self.asked and not to_the_end
-            effects = self.manager.handle(Turn(self.at, inputs=given, read_to=read_to, acked=10**9))
+            turn = Turn(self.at, inputs=given, beats=[(0, heartbeat(0, uid="u"))], read_to=read_to, acked=10**9)
+            effects = self.manager.handle(turn)
             self.said += [effect.record for effect in effects if isinstance(effect, Append)]
             self.events += [effect for effect in effects if isinstance(effect, EmitEvent)]
             self.saved += [effect for effect in effects if isinstance(effect, SaveCheckpoint)]

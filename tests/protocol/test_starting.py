@@ -105,6 +105,16 @@ def test_a_checkpoint_is_taken_as_soon_as_the_replica_is_stable_again() -> None:
     assert [c.bucket for c in world.checkpoints.values() if c.bucket >= 49], "a peer may adopt it (R14)"
 
 
+def test_a_checkpoint_waits_until_the_own_heartbeat_is_read_back() -> None:
+    """Simulator, seed 5000029: one whose number another process owned replaced a checkpoint of that one (B30)."""
+    node, second = Node(Input.source("c")), 1_000 * MS
+    node.at(0, source=[claim(0), batch(1, 0, boundary=5 * W)], index=0)
+    unheard = node.at(TIMING.checkpoint_us + second)
+    assert not [effect for effect in unheard if isinstance(effect, SaveCheckpoint)]
+    heard = node.at(TIMING.checkpoint_us + 2 * second, beats=[(0, heartbeat(0, uid="u"))])
+    assert [effect.bucket for effect in heard if isinstance(effect, SaveCheckpoint)] == [5]
+
+
 def test_stability_reached_while_a_checkpoint_waits_for_its_acks_gets_one_of_its_own() -> None:
     checkpointing, rows = Checkpointing(Timing(), 0), union()
     checkpointing.soon()

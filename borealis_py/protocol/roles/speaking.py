@@ -44,6 +44,8 @@ class Speaking:
         self._identity, self._output, self._timing = identity, output, timing
         self._now = MonotonicUs(0)
         self._one_runs = role is not Role.ALWAYS_RUNS
+        self._owns_number = False
+        """A heartbeat of its own has been read back: of two of one number only one has that (B30)."""
         self._unheard: deque[tuple[int, MonotonicUs]] = deque()
         """What was emitted while standing by: token and time."""
         behind = start.own is not None and start.own < start.bucket and not start.present
@@ -51,7 +53,7 @@ class Speaking:
 
     def turn(self, now: MonotonicUs, control: ControlFold) -> list[Effect]:
         """Take over, or step back, by what the control log says; say what a start has to say first."""
-        self._now = now
+        self._now, self._owns_number = now, control.echoed
         effects = self._say_backfill()
         if not self._one_runs:
             return effects
@@ -73,7 +75,7 @@ class Speaking:
     @property
     def held_below(self) -> Bucket:
         """Below which bucket the topic holds all, so that a checkpoint may be kept there (B1); NOWHERE: keep none."""
-        return NOWHERE if self.unheard else Bucket(self._output.ack_s)
+        return Bucket(self._output.ack_s) if self._owns_number and not self.unheard else NOWHERE
 
     def _run(self, why: str) -> list[Effect]:
         self.runs = True

@@ -101,7 +101,7 @@ class Witness:
             elif isinstance(done, JobCancelled):
                 self.jobs.dropped(done)
             elif isinstance(done, Saved):
-                self.checkpoints.saved(done.bucket)
+                self._saves(done)
             elif done.feed in self.place.own_feeds:
                 self._says(turn, done)
             elif done.feed == self.place.control_feed:
@@ -111,7 +111,8 @@ class Witness:
         if turn.ended:
             self._owes(now, gap)
             self.jobs.turn_ended(self._name, now)
-            self.checkpoints.turn_ended(self._name, self.acks.stable, self.at.stable)
+            if self.queue.goal is not None:  # it has read back a heartbeat of its own (B30)
+                self.checkpoints.turn_ended(self._name, self.acks.stable, self.at.stable)
 
     def _rebuild(self) -> None:
         """What a replica with an empty state runs before it says anything (R17)."""
@@ -154,6 +155,13 @@ class Witness:
     def complete(self) -> int:
         """The first bucket that is not complete, from what was read."""
         return min(known.closed for known in self.inputs)
+
+    def _saves(self, done: Saved) -> None:
+        """Of two of one number, only the one that the log has heard keeps checkpoints, all in one place (B30)."""
+        if self.queue.goal is None:
+            said = f"{self._name} saves one before it has read back its own heartbeat"
+            raise Violation("checkpoint", said, done.bucket)
+        self.checkpoints.saved(done.bucket)
 
     def _moved(self, turn: RecordedTurn) -> None:
         """Cursors that were moved since the turn before, at its end."""
