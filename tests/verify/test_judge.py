@@ -531,3 +531,18 @@ def test_a_replica_that_has_stood_by_meanwhile_begins_anew() -> None:
     for records in world.replicas:
         del records[1][20]
     assert any(f"nobody says buckets {LOST + 3} to {LOST + 3}" in a.what for a in world.judge().anomalies)
+
+
+def test_an_incarnation_may_have_diverged_before_it_says_anything() -> None:
+    """It could not read all of what had been said before its start (R17): nobody heard what it ran there."""
+    for inc, found in ((2, False), (1, True)):
+        world = good()
+        for records in world.replicas:
+            back = [replace(r, inc=inc, diverged_from=LOST - 3) for r in records[1][8:16]]
+            records[1][8:16] = back
+            records[1][16:] = [replace(r, inc=inc) for r in records[1][16:]]
+        assert any("diverged from" in a.what for a in world.judge().anomalies) is found, inc
+    world = good()
+    for records in world.replicas:
+        records[1][8:16] = [replace(r, inc=2, diverged_from=LOST + 1) for r in records[1][8:16]]
+    assert any("diverged from" in a.what for a in world.judge().anomalies)
