@@ -11,6 +11,7 @@ import pytest
 from borealis_py.bench.experiments.recovery import cases, measured, tables, ways
 from borealis_py.bench.experiments.recovery.cases import (
     ACTIVE,
+    AMNESIA,
     BUSY_WINDOW_S,
     CONTROL_KIND,
     CORRECTED_KIND,
@@ -126,6 +127,17 @@ def test_tentative_results_and_a_bent_line_over_windows_are_missed_goals() -> No
     seen = replace(stills(STANDBY, 1, 0.3), tentative=2)
     missed = [what for what, reached in tables.judged([seen], [], []).items() if not reached]
     assert missed == ["active-standby, 1 s: X = 3 s hides it (2 tentative)"]
+
+
+def test_by_amnesia_results_are_missing_and_tentative_and_none_is_repeated() -> None:
+    lost = replace(stills(AMNESIA, 1, 0.4), tentative=10, missing=100)
+    assert all(tables.judged([lost], [], []).values())
+    missed = [what for what, reached in tables.judged([replace(lost, repeated=1)], [], []).items() if not reached]
+    assert missed == ["amnesia, 1 s: nothing repeated"]
+    late = stills(AMNESIA, 1, 0.7, predicted_s=0.6)
+    missed = [what for what, reached in tables.judged([late], [], []).items() if not reached]
+    assert missed == ["amnesia, 1 s: p50 below 0.6 s (0.70)"]
+    assert cases.windows_of(AMNESIA, (1, 10, 60)) == (1,)
 
 
 def test_the_table_has_a_line_for_each_way_and_window() -> None:

@@ -11,13 +11,14 @@ from borealis_py.bench.load.feeding import SOURCES
 from borealis_py.query import App
 from borealis_py.query.recovery import RecoveryWay
 
-ACTIVE, STANDBY, PASSIVE, UPSTREAM = (
+ACTIVE, STANDBY, PASSIVE, UPSTREAM, AMNESIA = (
     RecoveryWay.ACTIVE,
     RecoveryWay.ACTIVE_STANDBY,
     RecoveryWay.PASSIVE_STANDBY,
     RecoveryWay.UPSTREAM_BACKUP,
+    RecoveryWay.AMNESIA,
 )
-MEASURED = (ACTIVE, STANDBY, PASSIVE, UPSTREAM)
+MEASURED = (ACTIVE, STANDBY, PASSIVE, UPSTREAM, AMNESIA)
 WINDOWS_S = (1, 10, 60)
 RATE = 1_000
 """Tuples a second, all sources together."""
@@ -38,6 +39,11 @@ ByKind = Mapping[str, float]
 """Bytes a second of each kind of topics."""
 
 
+def windows_of(way: RecoveryWay, windows_s: Sequence[int]) -> Sequence[int]:
+    """Those to measure of these windows. By amnesia a longer one loses more, and does not wait longer."""
+    return windows_s[:1] if way is AMNESIA else windows_s
+
+
 def query_of(window_s: int) -> str:
     """The name of the query with this window."""
     return f"w{window_s}"
@@ -46,10 +52,11 @@ def query_of(window_s: int) -> str:
 def recovery_app(name: str, way: RecoveryWay, windows_s: Sequence[int], replicas: int = 2) -> App:
     """Count and sum per customer over the union of the sources, every second, a query for each window."""
     built = App(name, bucket="100ms")
+    guarantee = "gap" if way is AMNESIA else None
     union = built.union(*(built.source(f"s{i}", schema=events.SCHEMA) for i in range(SOURCES)))
     for seconds in windows_s:
         totals = union.window(f"{seconds}s", every=EVERY).group_by("customer").agg(n="count(*)", total="sum(amount)")
-        built.query(query_of(seconds), totals, "3s", replicas=replicas, recovery=way.value)
+        built.query(query_of(seconds), totals, "3s", replicas=replicas, recovery=way.value, guarantee=guarantee)
     return built
 
 

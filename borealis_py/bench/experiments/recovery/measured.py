@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from borealis_py.bench.experiments.recovery import tables, ways
-from borealis_py.bench.experiments.recovery.cases import MEASURED, WINDOWS_S, WayBytes, WayStills
+from borealis_py.bench.experiments.recovery.cases import MEASURED, WINDOWS_S, WayBytes, WayStills, windows_of
 from borealis_py.bench.load.sizes import stage_for
 from borealis_py.bench.report.bars import Bars
 from borealis_py.bench.report.outcome import Outcome
@@ -27,7 +27,7 @@ def run(options: ExperimentOptions, bars: Bars) -> Outcome:
     with stage_for(options.work, bars) as stage:
         written: list[WayBytes] = ways.bytes_alone(stage, windows_s, seconds, bars.say)
         for way in MEASURED:
-            of, by = ways.killed(stage, way, windows_s, kills, seconds, bars.say)
+            of, by = ways.killed(stage, way, windows_of(way, windows_s), kills, seconds, bars.say)
             stills += of
             written += by
         busy = [ways.cores(stage, way, seconds, bars.say) for way in (None, *MEASURED)]

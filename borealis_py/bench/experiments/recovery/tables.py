@@ -7,6 +7,7 @@ from dataclasses import asdict
 
 from borealis_py.bench.experiments.recovery.cases import (
     ACTIVE,
+    AMNESIA,
     BUSY_RATE,
     BUSY_WINDOW_S,
     MEASURED,
@@ -67,7 +68,8 @@ def _setup(stills: Sequence[WayStills]) -> str:
         "Stands still: the longest time in which the live view of a subscriber (X = 3 s) did not get on, less the "
         "usual time between two buckets; without a kill: the largest in the 1.2 s before each. Predicted: as `borealis "
         "explain` does. "
-        "Tentative: buckets that the view showed before they were stable. Bytes: of sources, replica streams, "
+        "Tentative: buckets that the view showed before they were stable. By amnesia what came while nobody ran is "
+        "lost, and results that overlap it are tentative. Bytes: of sources, replica streams, "
         "corrected stream and checkpoints in Kafka's log beside one replica alone; control: the app's control, status "
         "and progress topics, all queries together. Passive standby and upstream backup have `checkpoints: kafka`. "
         f"CPU, told once for each way: all replicas beside one alone, {BUSY_RATE:,} tuples/s, a window of "
@@ -113,7 +115,7 @@ def judged(stills: Sequence[WayStills], written: Sequence[WayBytes], busy: Seque
     for one in of[ACTIVE.value].values():
         goal = f"active, {one.window_s} s: the longest below {ACTIVE_LARGEST_S} s ({one.longest_s:.2f})"
         found[goal] = one.longest_s < ACTIVE_LARGEST_S
-    for way, most_s in ((STANDBY.value, STANDBY_S), (PASSIVE.value, PASSIVE_S)):
+    for way, most_s in ((STANDBY.value, STANDBY_S), (PASSIVE.value, PASSIVE_S), (AMNESIA.value, STANDBY_S)):
         for one in of[way].values():
             found[f"{way}, {one.window_s} s: p50 below {most_s} s ({one.usual_s:.2f})"] = one.usual_s < most_s
     passive = [one.usual_s for one in of[PASSIVE.value].values()]
@@ -129,10 +131,13 @@ def judged(stills: Sequence[WayStills], written: Sequence[WayBytes], busy: Seque
         what = f"{UPSTREAM}, {one.window_s} s: p50 within {FLAT_S} s of a line over windows ({line_s:.2f})"
         found[what] = abs(one.usual_s - line_s) <= FLAT_S
     for one in stills:
-        found[f"{one.way}, {one.window_s} s: X = 3 s hides it ({one.tentative} tentative)"] = not one.tentative
+        loses = one.way == AMNESIA.value
+        if not loses:
+            found[f"{one.way}, {one.window_s} s: X = 3 s hides it ({one.tentative} tentative)"] = not one.tentative
         what = f"{one.way}, {one.window_s} s: {one.predicted_s:.2f} s predicted, {one.usual_s:.2f} s measured"
         found[what] = one.foreseen
-        found[f"{one.way}, {one.window_s} s: nothing repeated or missing"] = not one.repeated and not one.missing
+        what = f"{one.way}, {one.window_s} s: nothing repeated{'' if loses else ' or missing'}"
+        found[what] = not one.repeated and (loses or not one.missing)
     for (way, window_s), percent in bytes_percent(written).items():
         if way in BYTES_MOST:
             most = BYTES_MOST[way]
