@@ -133,20 +133,26 @@ class LiveSubscription:
         self._feeds = {Feed(topics.replica(app, query, k)): k for k in range(replicas)}
         self._app, self._life = app, Life(app_uid)
         self._decoder = partial(StreamDecoder, self._life, schema)
-        self._decoders = [self._decoder() for _ in range(replicas)]
         self._topics = StreamTopics(self._lookup, tuple(self._feeds), buckets, self._decoder)
-        start = self._topics.first_kept(start)
-        self.stream = StreamView(query, replicas, Bucket(start), buckets, wait_us)
+        self._view = partial(StreamView, query, replicas)
+        self._shown = False
+        self._begin(start, wait_us)
         self._ends = EndsWatch(self._lookup, self._reader)
         self._read_to = ALWAYS
-        self._stopped: dict[Feed, int] = {}
-        for feed in self._feeds:
-            self._reader.open(feed, self._lookup.find(feed, buckets.timestamp_ms(start)))
         self._settings, self._key = Feed(topics.settings(app)), f"threshold/{base_name(query)}".encode()
         self._wait_of = wait_of
         if wait_of is not None:
             self._follow_settings()
         self._ends.ask(clock.now_us(), list(self._feeds))  # early: the first query looks up the brokers
+
+    def _begin(self, start: int, wait_us: int) -> None:
+        """Show what is kept from this bucket on."""
+        first, offsets = self._topics.places_from(start)
+        self.stream = self._view(Bucket(first), self._topics.buckets, wait_us)
+        self._decoders = [self._decoder() for _ in self._feeds]
+        self._stopped: dict[Feed, int] = {}
+        for feed, offset in offsets.items():
+            self._reader.open(feed, offset)
 
     def _follow_settings(self) -> None:
         first, end = self._lookup.bounds(self._settings)
@@ -189,31 +195,40 @@ class LiveSubscription:
         at = self.stream.ready_at()
         if at is not None and self._read_to < at <= now and not self._ends.asking:
             self._ends.ask(now, [feed for feed in self._feeds if feed not in self._stopped])
+        self._shown = self._shown or bool(changes)
         return changes
 
     def _polled(self) -> list[Record]:
         """New records. A cursor that is read slower than the others may go on behind records that are deleted (R16).
+        If the next bucket was among these, and no other replica has it, a view that has shown nothing begins later.
 
         Raises:
-            RetentionLost: the next bucket was among these, and no other replica has it.
+            RetentionLost: the same, and something was shown.
         """
         try:
             return polled(self._reader, self._lookup, self._app, self._life)
         except OffsetGone as gone:
             log.warning("deleted records skipped", topic=gone.feed.topic, offset=gone.offset)
             if gone.feed in self._feeds:
+                if self._next_is_lost(gone.feed):
+                    self._begin_later(gone.feed)
+                    return []
                 self._decoders[self._feeds[gone.feed]] = self._decoder()
-                self._refuse_lost(gone.feed)
             self._reader.open(gone.feed, self._lookup.bounds(gone.feed)[0])
             return []
 
-    def _refuse_lost(self, feed: Feed) -> None:
+    def _next_is_lost(self, feed: Feed) -> bool:
         next_ = self.stream.next
-        if self._topics.coverage(feed, next_) is BucketCoverage.BEYOND and not self._topics.holds(next_):
+        return self._topics.coverage(feed, next_) is BucketCoverage.BEYOND and not self._topics.holds(next_)
+
+    def _begin_later(self, feed: Feed) -> None:
+        next_ = self.stream.next
+        if self._shown:
             raise RetentionLost(
                 f"{feed.topic}: bucket {next_} is to be shown next and is no longer kept (retention). Subscribe again: "
                 "it begins at what is kept"
             )
+        self._begin(next_, self.stream.wait_us)
 
     def _hold(self) -> None:
         """Stop reading waiting cursors: what follows them would fill memory and could not be used (R6)."""

@@ -189,6 +189,14 @@ class StreamTopics:
                     return first
         return begins
 
+    def places_from(self, bucket: int) -> tuple[int, dict[Feed, int]]:
+        """`first_kept`, and the offset in each topic from which to read it. All were there at one time."""
+        while True:
+            bucket = self.first_kept(bucket)
+            found = {feed: self.lookup.find(feed, self.buckets.timestamp_ms(bucket)) for feed in self.feeds}
+            if self.first_kept(bucket) == bucket:
+                return bucket, found
+
     def first_stable(self, feed: Feed) -> int | None:
         """The first stable bucket in one of the topics; None: it has none."""
         for said in follow(self.lookup.read(feed, *self.lookup.bounds(feed)), self.decoder()):

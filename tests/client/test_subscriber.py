@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from unittest import mock
 
 import pytest
 from structlog.testing import capture_logs
@@ -13,6 +14,7 @@ from borealis_py.log.base import Feed, NewRecord, Record, TopicSpec
 from borealis_py.log.ends import LOOK_US
 from borealis_py.log.messages import Description, Threshold, encode
 from borealis_py.log.stream import StreamEncoder
+from borealis_py.log.stream_topics import StreamTopics
 from borealis_py.protocol.settings import Timing, budget
 from borealis_py.simulation.cluster.clock import Scheduler
 from borealis_py.simulation.cluster.processes import LocalClock
@@ -277,13 +279,46 @@ def test_a_view_that_begins_late_begins_at_what_is_kept() -> None:
     assert subscription.stream.next == FIRST + 9
 
 
+def says_and_trims(world: World) -> None:
+    """r1 has died at the third bucket; what r0 has said is deleted up to the sixth, and goes on."""
+    other = StreamEncoder(TOPICS[1], "a1", BUCKETS, None, "s")  # type: ignore[arg-type]  # rows: none here
+    world.says(*(StableRange(1, bucket, bucket + 1) for bucket in range(FIRST, FIRST + 3)), by=other)
+    world.says(*(StableRange(1, bucket, bucket + 1) for bucket in range(FIRST, FIRST + 9)))
+    trims(world, FIRST + 5)
+
+
+def test_a_view_begins_at_what_is_kept_though_it_is_trimmed_while_it_looks() -> None:
+    """Chaos, seed 170004: it had found where all is kept, then that was deleted, and it waited for ever."""
+    world, find = World(), StreamTopics.first_kept
+    says_and_trims(world)
+
+    def found_then_trimmed(topics: StreamTopics, bucket: int) -> int:
+        begins = find(topics, bucket)
+        trims(world, FIRST + 7)
+        return begins
+
+    with mock.patch.object(StreamTopics, "first_kept", found_then_trimmed):
+        subscription = world.subscribe(wait_of(1_000_000))
+    assert world.shown(subscription, 0.2)[0].bucket == FIRST + 7
+
+
+def test_a_view_that_has_shown_nothing_begins_later_where_its_first_bucket_is_deleted() -> None:
+    world = World()
+    says_and_trims(world)
+    subscription = world.subscribe(wait_of(1_000_000))
+    trims(world, FIRST + 7)
+    assert world.shown(subscription, 0.2)[0].bucket == FIRST + 7
+    assert subscription.stream.next == FIRST + 9
+
+
 def test_a_view_that_falls_behind_what_is_kept_is_told_so() -> None:
     world = World()
     subscription = world.subscribe(wait_of(1_000_000))
-    world.shown(subscription, 0.1)
-    world.says(*(StableRange(1, bucket, bucket + 1) for bucket in range(FIRST, FIRST + 9)))
+    world.says(StableRange(1, FIRST, FIRST + 1))
+    assert world.shown(subscription, 0.1)
+    world.says(*(StableRange(1, bucket, bucket + 1) for bucket in range(FIRST + 1, FIRST + 9)))
     trims(world, FIRST + 5)
-    with pytest.raises(RetentionLost, match=rf"app\.q\.r0: bucket {FIRST} is to be shown next .* Subscribe again"):
+    with pytest.raises(RetentionLost, match=rf"app\.q\.r0: bucket {FIRST + 1} is to be shown next .* Subscribe again"):
         world.shown(subscription, 0.2)
 
 
