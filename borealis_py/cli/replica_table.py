@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import closing
 from typing import TYPE_CHECKING
 
 from rich.cells import cell_len
@@ -17,9 +16,8 @@ if TYPE_CHECKING:
 
     from borealis_py.app.replica_health import ReplicaHealth
     from borealis_py.app.replicas import ProcessName
-    from borealis_py.app.state import AppState, Statuses
+    from borealis_py.app.state import AppState, ReplicaKey, Statuses
     from borealis_py.app.supervision import Fate
-    from borealis_py.log.base import Log
     from borealis_py.log.messages import InputStatus
     from borealis_py.observe.process_tree import Footprint
     from borealis_py.query.ingress_spec import IngressSpec
@@ -154,26 +152,10 @@ def remarks(state: AppState, statuses: Statuses, now_us: int) -> list[str]:
     return differ + stopped + lost + inline + late + apart + _untrimmed(statuses, now_us)
 
 
-def apart_lines(state: AppState, log: Log, statuses: Statuses, now_us: int) -> list[str]:
-    """Which standbys would not find the state of the replica that runs, and what to do. Nothing if the log does not
-    tell."""
-    from borealis_py.app.replica_health import idles
-    from borealis_py.log.acks import read_acks
-    from borealis_py.log.base import LogError
-    from borealis_py.log.description import Life
+def apart_lines(statuses: Statuses, places: Mapping[ReplicaKey, str], now_us: int) -> list[str]:
+    """Which standbys would not find the state of the replica that runs, and what to do. `places`: `standbys_apart`."""
     from borealis_py.observe.overview import standbys_apart
-    from borealis_py.protocol.trimming import Need
 
-    if not any(idles(status) for status in statuses.values()):
-        return []
-    places = {}
-    try:
-        with closing(log.lookup()) as lookup:
-            for name, word in read_acks(lookup, state.name, Life(state.app_uid)):
-                if isinstance(word, Need):
-                    places[name.node, name.index] = word.place
-    except LogError:
-        return []
     return [
         f"{standby} stands by, and the checkpoints of the replica that runs lie on another machine, {where}: where it "
         "cannot read them, it computes again all since its own last one after a crash, and all of that is kept until "

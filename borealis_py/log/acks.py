@@ -153,6 +153,15 @@ def read_acks(lookup: Lookup, app: str, life: Life) -> Iterator[tuple[ReplicaNam
             yield said
 
 
+def last_needs(lookup: Lookup, app: str, life: Life) -> dict[ReplicaName, Need]:
+    """What the highest incarnation of each replica has acknowledged last. Raises LogError."""
+    found: dict[ReplicaName, Need] = {}
+    for name, word in read_acks(lookup, app, life):
+        if isinstance(word, Need) and (name not in found or word.inc >= found[name].inc):
+            found[name] = word
+    return found
+
+
 def published_by(lookup: Lookup, app: str, life: Life, node: str) -> Bucket | None:
     """The first bucket of `node` that is not published, as any of its replicas has acknowledged (R10); None: none has.
     No replica has deleted more of its topic. Raises LogError."""

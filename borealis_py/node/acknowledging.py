@@ -9,7 +9,7 @@ import platform
 from collections import deque
 from collections.abc import Iterator
 
-from borealis_py.log.acks import ack_record, read_acks
+from borealis_py.log.acks import ack_record, last_needs
 from borealis_py.log.base import Lookup, NewRecord
 from borealis_py.log.description import Life
 from borealis_py.node.checkpoints import KEEP
@@ -55,8 +55,13 @@ class Acknowledging:
     def _before(self, lookup: Lookup) -> list[Need]:
         """What those before it may have to read, from whose checkpoints it may start. Raises LogError."""
         near = self._spec.recovery.stands_by
-        said = last_words(self._spec, lookup)
+        said = self._last(lookup)
         return [need for k, need in said.items() if k == self._spec.replica or (near and need.place == self._place)]
+
+    def _last(self, lookup: Lookup) -> dict[int, Need]:
+        """What each replica of the node has acknowledged last, by its index. Raises LogError."""
+        needs = last_needs(lookup, self._spec.app, Life(self._spec.app_uid))
+        return {name.index: need for name, need in needs.items() if name.node == self._spec.node}
 
     def due(
         self, now: MonotonicUs, kept: tuple[KeptCheckpoint, ...] | None, published: Bucket | None
@@ -82,7 +87,7 @@ class Acknowledging:
         Raises:
             LogError: the log cannot be read.
         """
-        said = last_words(self._spec, lookup).get(runner)
+        said = self._last(lookup).get(runner)
         if said is None or said.place != self._place or set(said.offsets) != set(self._sources):
             return None
         return self._record(
@@ -109,14 +114,3 @@ class Acknowledging:
         )
         self._sent.append((need, now))
         return ack_record(self._spec.app, self._spec.app_uid, ReplicaName(self._spec.node, me.replica), need)
-
-
-def last_words(spec: ReplicaSpec, lookup: Lookup) -> dict[int, Need]:
-    """What each replica of the node has acknowledged last, by its index. Raises LogError."""
-    found: dict[int, Need] = {}
-    for name, word in read_acks(lookup, spec.app, Life(spec.app_uid)):
-        if name.node == spec.node and isinstance(word, Need):
-            before = found.get(name.index)
-            if before is None or word.inc >= before.inc:
-                found[name.index] = word
-    return found

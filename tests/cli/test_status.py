@@ -13,6 +13,7 @@ from borealis_py.app.replica_health import health_of
 from borealis_py.app.replicas import ProcessName
 from borealis_py.app.state import AppState, Statuses
 from borealis_py.app.supervision import Fate
+from borealis_py.cli.commands.status import checkpoint_places
 from borealis_py.cli.replica_table import COLUMNS, apart_lines, fate_lines, remarks, replica_table, row
 from borealis_py.log.acks import ack_record
 from borealis_py.log.messages import Description, InputStatus, TrimStatus
@@ -362,7 +363,8 @@ def test_a_standby_that_would_not_find_the_state_of_the_one_that_runs_is_told() 
         log.put(ack_record("a", state.app_uid, ReplicaName("q", 0), need))
         runs = status(host="one", recovery=way)
         stands_by = status(**{"replica": 1, "state": "STANDBY", "host": where, "recovery": way, **changes})
-        return apart_lines(state, log, {("q", 0): runs, ("q", 1): stands_by}, WALL_US)
+        statuses = {("q", 0): runs, ("q", 1): stands_by}
+        return apart_lines(statuses, checkpoint_places(log, state, statuses), WALL_US)
 
     (line,) = told("one:/data/a")
     assert line.startswith(

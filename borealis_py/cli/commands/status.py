@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import time
+from contextlib import closing
+from typing import TYPE_CHECKING
 
 from borealis_py.cli.console import out, print_json, say
 from borealis_py.cli.context import open_context
 from borealis_py.cli.ingress_table import ingress_table
 from borealis_py.cli.options import AppName, Bootstrap, DataDir, Json
 from borealis_py.cli.replica_table import apart_lines, fate_lines, parts_table, remarks, replica_table
+
+if TYPE_CHECKING:
+    from borealis_py.app.state import AppState, ReplicaKey, Statuses
+    from borealis_py.log.base import Log
 
 
 def status(bootstrap: Bootstrap = None, app: AppName = None, data_dir: DataDir = None, json: Json = False) -> None:
@@ -38,7 +44,8 @@ def status(bootstrap: Bootstrap = None, app: AppName = None, data_dir: DataDir =
         print_json({**found, "processes_here": processes, "supervised": here.kept})
         return
     fates, there = here.fates(), parts(here)
-    noted = (*remarks(state, statuses, now_us), *apart_lines(state, context.log, statuses, now_us))
+    places = checkpoint_places(context.log, state, statuses)
+    noted = (*remarks(state, statuses, now_us), *apart_lines(statuses, places, now_us))
     noted += tuple(ingress_remarks(state, ingresses, now_us))
     for line in (*noted, *fate_lines(fates, now_us, here.kept)):
         say(line, "yellow")
@@ -48,3 +55,20 @@ def status(bootstrap: Bootstrap = None, app: AppName = None, data_dir: DataDir =
         console.print(ingress_table(state, ingresses, now_us))
     if there:
         console.print(parts_table(there))
+
+
+def checkpoint_places(log: Log, state: AppState, statuses: Statuses) -> dict[ReplicaKey, str]:
+    """Where checkpoints of replicas lie, by their words. Nothing if no standby needs them, or the log does not tell."""
+    from borealis_py.app.replica_health import idles
+    from borealis_py.log.acks import last_needs
+    from borealis_py.log.base import LogError
+    from borealis_py.log.description import Life
+
+    if not any(idles(status) for status in statuses.values()):
+        return {}
+    try:
+        with closing(log.lookup()) as lookup:
+            needs = last_needs(lookup, state.name, Life(state.app_uid))
+    except LogError:
+        return {}
+    return {(name.node, name.index): need.place for name, need in needs.items()}
