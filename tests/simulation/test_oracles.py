@@ -165,3 +165,16 @@ def test_what_was_cut_off_counts_once_it_has_worked_off_what_came_meanwhile() ->
     assert not clean.covers(26, 30, backlog=0.5)
     assert clean.covers(27, 30, backlog=0.5)
     assert not clean.covers(27, 30, backlog=1.0)  # five of the first outage are left
+
+
+def test_a_replica_that_starts_has_worked_off_what_it_runs_again() -> None:
+    """Seed 99781486: all replicas died while an input was away, and ran ten seconds again at a quarter of their speed."""
+    clean = Clean()
+    clean.update(0, True)
+    clean.update(100, False)
+    clean.starts_at(60)
+    clean.update(110, True)
+    clean.close(300)
+    assert clean.covers(110, 300)
+    assert not clean.covers(134, 300, backlog=0.5)
+    assert clean.covers(135, 300, backlog=0.5)

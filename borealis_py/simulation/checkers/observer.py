@@ -193,6 +193,8 @@ class Observer:
             self._seen[key] = process
             for clean in (self.steady[key], self.prompt[key], *self.paths[key].values()):
                 clean.update(now, False)
+                if process is not None:
+                    clean.starts_at(process.replica.manager.f_s * self._world.scenario.width_us)
         manager = None if process is None else process.replica.manager
         state = None if manager is None else manager.state
         silent = (None, ReplicaState.RECOVERING, ReplicaState.STANDBY)
