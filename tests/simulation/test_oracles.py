@@ -168,7 +168,7 @@ def test_what_was_cut_off_counts_once_it_has_worked_off_what_came_meanwhile() ->
 
 
 def test_a_replica_that_starts_has_worked_off_what_it_runs_again() -> None:
-    """Seed 99781486: all replicas died while an input was away, and ran ten seconds again at a quarter of their speed."""
+    """Seed 99781486: all replicas died while an input was away, and had ten seconds of slow rows to run again."""
     clean = Clean()
     clean.update(0, True)
     clean.update(100, False)
