@@ -156,6 +156,12 @@ def test_scenarios_are_drawn_widely() -> None:
         pytest.param(99767787, id="long turn"),
         # a zombie said a bucket as stable behind the gap in which its successor had named it lost
         pytest.param(99767435, id="behind a gap"),
+        # who took over could not read an input below what had been said, and said nothing until it could
+        pytest.param(99768157, id="unheard"),
+        # of two processes of one number, one replaced a checkpoint of the other
+        pytest.param(5000029, id="one number"),
+        # the source had lost records that may have had rows of the next minute, so nothing was trimmed until then
+        pytest.param(99792718, id="lost ahead"),
     ],
 )
 def test_worlds_with_standbys(seed: int) -> None:

@@ -114,7 +114,9 @@ class Simulation:
             whole_us = s.span * s.width_us if forgets else 0  # before that it takes no checkpoint (R18)
             self._scheduler.run_until(since + _renewed_us(s) + told * s.retain.every_us + whole_us + STAYS_US)
             running = [process.replica.manager for machine in self.world.replicas for process in machine.replicas]
-            if all(manager.losing.whole <= manager.f_s for manager in running):  # else it holds what it may still need
+            # Else it holds what it may still need: what is lost may end a minute ahead, since deleted records may have
+            # had rows until then (R18).
+            if all(manager.losing.whole <= manager.f_s <= manager.complete for manager in running):
                 bounded(self.world, since)
 
     def _until_somebody_writes(self) -> None:
