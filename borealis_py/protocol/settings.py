@@ -50,8 +50,9 @@ class Timing:
     """
 
     heartbeat_us: int = 200_000
-    """How often a replica sends a heartbeat; idle turns are as far apart. Raise it where many replicas share a broker;
-    suspicion must be at least twice as long, and `gap` should be longer."""
+    """How often a replica sends a heartbeat; idle turns are as far apart. In nodes with standbys it is `100ms` at
+    most. Raise it where many replicas share a broker; suspicion must be at least twice as long, and `gap` should be
+    longer."""
     pulse_max_us: int = 2_000_000
     """For how long a replica that is busy with one turn repeats its heartbeat (R7). A replica that hangs for longer
     counts as dead. Raise it where one turn may take longer."""
@@ -101,8 +102,8 @@ class Timing:
     """How long a writer that does not know what became of its commit waits to take over again; doubled with each loss
     in a row, up to 16 times. Raise it where the broker takes long to answer again."""
     checkpoint_us: int = 2_000_000
-    """How often a replica's state is saved (R12). Raise it where the state is large or its storage slow; a restart then
-    replays more."""
+    """How often a replica's state is saved (R12); beside a passive standby every `sync=` of its node, if that is
+    shorter. Raise it where the state is large or its storage slow; a restart then replays more."""
     progress_only_us: int = 300_000
     """How often progress is committed where there are no rows, so that a bucket without rows costs no transaction.
     Raise it to spare the broker, but keep it below `patience`, or other replicas take over. 0: in every turn."""

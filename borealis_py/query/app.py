@@ -263,12 +263,12 @@ class App:
             retain: of its replicas' streams, as for `App`, and not less than the threshold; None: as the app says.
             recovery: how it survives the crash of a replica. "active": all replicas run. Else one runs, and another one
                 takes over. "active-standby": it computes, too, and says nothing; "passive-standby": it has a state
-                that is `sync` old; "upstream-backup": it reads again what the open windows stand on; "amnesia": it has
+                at most `sync` old; "upstream-backup": it reads again what the open windows stand on; "amnesia": it has
                 nothing, so what comes meanwhile is lost, and named; no node or query may read this one. None: active.
             guarantee: the least that readers are to have after a crash. "precise": the same rows as without it;
                 "rollback": others, and none lost; "gap": some may be lost, which are named, also where retention was
                 too short. A way that gives less is refused. None: precise.
-            sync: how old the state of a passive standby is at most; not less than a bucket. None: 500ms.
+            sync: how old the state of a passive standby is at most; from a bucket to 1h. None: 500ms.
 
         Raises:
             QueryError: a name that is taken or invalid, an invalid threshold or policy, invalid partitions, or a way of
