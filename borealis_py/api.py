@@ -201,6 +201,7 @@ def subscribe(
         LogUnreachable: no broker.
         ConfigError: an invalid setting.
         ValueError: an unknown `view`.
+        RetentionLost: while a live view is read: no replica keeps its next bucket any more.
     """
     if view not in get_args(ViewName):
         raise ValueError(f"query {query!r}: view={view!r}; choose corrected, live or raw")

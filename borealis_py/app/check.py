@@ -32,6 +32,7 @@ class NodeReport:
     `operator_class`: name of its most general operator's class (`engine.classes`). `position`: its place in its longest
     chain, from 1. `serves`: the queries that read it. `delays`: D and the policies that they leave it. `fingerprints`:
     of each of its partitions. `made_of`: what all of them are made of, by name. `recovery`: how it survives a crash.
+    `unbounded`: its operators, as its user wrote them, whose results may depend on any earlier bucket.
     """
 
     name: str
@@ -44,6 +45,7 @@ class NodeReport:
     fingerprints: tuple[str, ...]
     made_of: tuple[tuple[str, str], ...] = ()
     recovery: RecoveryPlan = ACTIVE
+    unbounded: tuple[str, ...] = ()
 
 
 def check(spec: AppSpec, timing: Timing) -> list[NodeReport]:
@@ -66,7 +68,7 @@ def _check(spec: AppSpec, runs: AppSpec, name: str, timing: Timing) -> NodeRepor
     kernel = compile_query(spec, name)
     try:
         columns = tuple((field.name, spelled(field.type)) for field in kernel.output_schema)
-        operator_class = str(kernel.operator_class)
+        operator_class, unbounded = str(kernel.operator_class), kernel.unbounded
         _check_way(spec, name, spec.node(name).recovery, kernel)
     finally:
         kernel.close()
@@ -84,6 +86,7 @@ def _check(spec: AppSpec, runs: AppSpec, name: str, timing: Timing) -> NodeRepor
         fingerprints=tuple(fingerprint(runs.query_hash(part)) for part in parts),
         made_of=tuple(ingredients().items()),
         recovery=spec.node(name).recovery,
+        unbounded=unbounded,
     )
 
 

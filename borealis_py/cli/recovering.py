@@ -79,12 +79,13 @@ def _one(state: AppState, name: str) -> dict[str, Any]:
     from borealis_py.query.recovery import RecoveryWay
 
     spec, plan = state.runs.node(name), state.recovery(name)
+    changed = state.recovering.get(name, spec.recovery) != spec.recovery  # `up` sets what the file says, too
     return {
         "recovery": plan.way.value,
         "sync_us": plan.sync_us if plan.way is RecoveryWay.PASSIVE_STANDBY else None,
         "guarantee": spec.guarantee.value,
         "replicas": spec.replicas,
-        "said_by": "borealis recovery" if name in state.recovering else "the app's file",
+        "said_by": "borealis recovery" if changed else "the app's file",
     }
 
 

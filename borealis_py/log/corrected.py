@@ -77,7 +77,8 @@ def _gap(app: str, query: str, lost: LostRange) -> Iterator[NewRecord]:
     """A gap, as progress and dead letters tell it. The letter lies in the last bucket: all up to it is published."""
     last = lost.end - 1
     what = f"bucket {last} is" if lost.first == last else f"buckets {lost.first} to {last} are"
-    letter = dead_letter(app, query, last, Reject(query, -1, f"gap: {what} lost: no replica ran"))
+    reason = f"gap: {what} lost: no replica ran, or retention was too short"
+    letter = dead_letter(app, query, last, Reject(query, -1, reason))
     yield msgspec.structs.replace(letter, headers=(*letter.headers, ("gap", b"%d:%d" % (lost.first, lost.end))))
     key = GAP_KEY + str(lost.first).encode()
     yield NewRecord(Feed(topics.progress(app, query)), msgspec.json.encode(lost), key)

@@ -48,14 +48,26 @@ def recovery_type(way: RecoveryWay, operators: OperatorClass) -> RecoveryType | 
     return RecoveryType.CONVERGENT if operators is OperatorClass.CONVERGENT else RecoveryType.DIVERGENT
 
 
-def refusal(way: RecoveryWay, operators: OperatorClass, read_by: Iterable[str] = ()) -> str:
-    """Why a node cannot have this way with the guarantee "precise"; empty: it can.
+def refusal(
+    way: RecoveryWay,
+    operators: OperatorClass,
+    read_by: Iterable[str] = (),
+    unbounded: Sequence[str] = (),
+    least: Guarantee = Guarantee.PRECISE,
+) -> str:
+    """Why a node cannot have this way; empty: it can.
 
     Args:
-        read_by: the nodes that read its stream.
+        read_by: the nodes that read its stream. unbounded, least: as `check_way`; what the file asks for counts for
+            amnesia only, since all other ways must be precise.
     """
     readers = ", ".join(read_by)
     if way is RecoveryWay.AMNESIA:
+        if unbounded or operators is OperatorClass.DETERMINISTIC:
+            names = f"its {' and its '.join(unbounded)}" if unbounded else "its results"
+            return f"it begins with an empty state, and {names} may stand on any earlier row"
+        if least is Guarantee.GAP and not readers:
+            return ""
         lost = 'its guarantee is "gap": what comes while nobody runs is lost'
         return f"{lost}, and {readers} would read the gap" if readers else lost
     if guarantee(way, operators) is Guarantee.PRECISE:

@@ -11,6 +11,7 @@ from borealis_py.app.explain import explain
 from borealis_py.app.recovering.forecast import HEARD_AGAIN, Forecast, forecasts
 from borealis_py.app.recovering.trial import TriedNode, made_up_objects, try_nodes
 from borealis_py.protocol.settings import Timing
+from borealis_py.protocol.trimming.plan import EVERY_US
 from borealis_py.query import App
 from borealis_py.query.partitions import physical
 from borealis_py.query.recovery import RecoveryPlan, RecoveryWay
@@ -156,6 +157,26 @@ def test_detection_follows_the_heartbeats_and_measured_bytes_count() -> None:
 def test_only_active_is_in_force_and_only_with_a_second_replica() -> None:
     assert {w for w, one in predicted(sums())["q"].items() if one.in_force} == {ACTIVE}
     assert not any(one.in_force for one in predicted(sums(replicas=1))["q"].values())
+
+
+def test_amnesia_of_a_single_replica_is_in_force_and_gaps_are_refused_where_check_refuses_them() -> None:
+    app = App("x")
+    source = app.source("s", schema=SALES)
+    recent = source.window("1s").group_by("item").agg(n="count(*)")
+    app.query("q", recent, "3s", replicas=1, recovery="amnesia", guarantee="gap")
+    app.query("seven", source.window(rows=7).group_by("item").agg(n="count(*)"), "3s", guarantee="gap")
+    found = predicted(app)
+    assert [way for way, one in found["q"].items() if one.in_force] == [AMNESIA]
+    assert found["q"][AMNESIA].refused == ""
+    assert found["seven"][AMNESIA].refused.endswith("may stand on any earlier row")
+
+
+def test_an_active_standby_writes_what_it_needs_as_seldom_as_topics_are_trimmed() -> None:
+    found = predicted(sums())["q"]
+    standby, upstream = found[STANDBY].predicted, found[UPSTREAM].predicted
+    assert standby is not None
+    assert upstream is not None
+    assert standby.bytes_per_s * EVERY_US == pytest.approx(upstream.bytes_per_s * Timing().checkpoint_us)
 
 
 def test_a_passive_standby_is_as_old_as_its_node_says_and_others_do_not_change() -> None:

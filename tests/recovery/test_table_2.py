@@ -39,3 +39,13 @@ def test_a_refusal_names_the_cell_or_who_would_read_the_gap() -> None:
     assert refusal(STANDBY, ARBITRARY).startswith("divergent for arbitrary nodes (table 2")
     assert refusal(AMNESIA, REPEATABLE, ["a", "b"]).endswith("and a, b would read the gap")
     assert "read the gap" not in refusal(AMNESIA, CONVERGENT)
+
+
+def test_amnesia_is_had_where_gaps_are_and_the_state_has_a_bound() -> None:
+    assert refusal(AMNESIA, CONVERGENT, least=Guarantee.GAP) == ""
+    assert "read the gap" in refusal(AMNESIA, CONVERGENT, ["a"], least=Guarantee.GAP)
+    for found in (
+        refusal(AMNESIA, DETERMINISTIC, unbounded=["window(rows=9)"], least=Guarantee.GAP),
+        refusal(AMNESIA, CONVERGENT, unbounded=["window(rows=9)"], least=Guarantee.GAP),
+    ):
+        assert found.endswith("its window(rows=9) may stand on any earlier row")

@@ -16,7 +16,8 @@ from borealis_py.log.acks import ack_record
 from borealis_py.node.recovering.setting import STANDBY_BEAT_US
 from borealis_py.protocol.settings import Timing, budget
 from borealis_py.protocol.trimming import Need, ReplicaName
-from borealis_py.query.recovery import SYNC_US, Guarantee, RecoveryPlan, RecoveryWay
+from borealis_py.protocol.trimming.plan import EVERY_US
+from borealis_py.query.recovery import SYNC_US, RecoveryPlan, RecoveryWay
 from borealis_py.recovery.predict import NodeLoad, Prediction, predict
 from borealis_py.recovery.ways import refusal
 from sunion.units import Bucket, Offset
@@ -94,12 +95,12 @@ def forecasts(
         sync_us = plan.sync_us if plan.way is RecoveryWay.PASSIVE_STANDBY else SYNC_US
         readers = [other.report.name for other in of.nodes if name in other.report.inputs]
         wait_s, others = _wait_s(of, name, timing), _others(of, name)
-        takes_gaps = of.spec.node(name).guarantee is Guarantee.GAP and not readers
+        least, unbounded = of.spec.node(name).guarantee, node.report.unbounded
         found[name] = [
             Forecast(
                 way,
-                way is plan.way and node.replicas > 1,
-                "" if takes_gaps and way is RecoveryWay.AMNESIA else refusal(way, operators, readers),
+                way is plan.way and (node.replicas > 1 or way is RecoveryWay.AMNESIA),
+                refusal(way, operators, readers, unbounded, least),
                 None if load is None else predict(way, _by(way, load, sync_us, timing, kafka_keeps_state), operators),
                 wait_s,
                 others,
@@ -132,7 +133,9 @@ def _load(of: Explanation, name: str, trial: TriedNode, timing: Timing, written:
 
 def _by(way: RecoveryWay, load: NodeLoad, sync_us: int, timing: Timing, kafka_keeps_state: bool) -> NodeLoad:
     """The load as a way has it: a passive standby has an interval of its own, and a state that is written; an upstream
-    backup gets the position to begin at with each checkpoint."""
+    backup gets the position to begin at with each checkpoint, and trimming that of an active standby."""
+    if way is RecoveryWay.ACTIVE_STANDBY:
+        return replace(load, sync_s=max(timing.checkpoint_us, EVERY_US) / 1_000_000)
     if way is RecoveryWay.UPSTREAM_BACKUP:
         return replace(load, sync_s=timing.checkpoint_us / 1_000_000)
     if way is not RecoveryWay.PASSIVE_STANDBY:
