@@ -84,8 +84,8 @@ def test_nothing_is_kept_as_a_checkpoint_before_it_is_heard() -> None:
 
 
 def test_what_was_said_before_its_start_it_has_not_caught_up_with() -> None:
-    """Upstream backup: its state is empty, and that of the one that runs is not. While it cannot read an input, that one
-    goes on."""
+    """Upstream backup: its state is empty, and that of the one that runs is not. While it cannot read an input, that
+    one goes on."""
     start = StartPoint(3, FRAGMENT.initial(), own=6, empty=True)
     config = toy_config(Input.source("s0"), Input.source("s1"), timing=TIMING, rebuild_buckets=3)
     new = Manager(config, identity=Identity(0, 2, "new"), start=start, delays=DELAYS, role=Role.MOVES)
