@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -219,7 +220,9 @@ class LiveSubscription:
 
     def _next_is_lost(self, feed: Feed) -> bool:
         next_ = self.stream.next
-        return self._topics.coverage(feed, next_) is BucketCoverage.BEYOND and not self._topics.holds(next_)
+        while True:
+            with suppress(OffsetGone):  # deleted between two looks
+                return self._topics.coverage(feed, next_) is BucketCoverage.BEYOND and not self._topics.holds(next_)
 
     def _begin_later(self, feed: Feed) -> None:
         next_ = self.stream.next
@@ -229,6 +232,8 @@ class LiveSubscription:
                 "it begins at what is kept"
             )
         self._begin(next_, self.stream.wait_us)
+        self._read_to = ALWAYS
+        self._ends.ask(self._clock.now_us(), list(self._feeds))  # what was asked before knows other positions
 
     def _hold(self) -> None:
         """Stop reading waiting cursors: what follows them would fill memory and could not be used (R6)."""

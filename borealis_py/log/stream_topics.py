@@ -5,11 +5,12 @@ reads a range folds all of them.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from enum import Enum, auto
 from itertools import cycle
 
-from borealis_py.log.base import Feed, Lookup
+from borealis_py.log.base import Feed, Lookup, OffsetGone
 from borealis_py.log.codec import RowCodec
 from borealis_py.log.stream import StreamDecoder, decoded, follow, records_from
 from sunion.bucket import Buckets
@@ -192,10 +193,11 @@ class StreamTopics:
     def places_from(self, bucket: int) -> tuple[int, dict[Feed, int]]:
         """`first_kept`, and the offset in each topic from which to read it. All were there at one time."""
         while True:
-            bucket = self.first_kept(bucket)
-            found = {feed: self.lookup.find(feed, self.buckets.timestamp_ms(bucket)) for feed in self.feeds}
-            if self.first_kept(bucket) == bucket:
-                return bucket, found
+            with suppress(OffsetGone):  # deleted between two looks
+                bucket = self.first_kept(bucket)
+                found = {feed: self.lookup.find(feed, self.buckets.timestamp_ms(bucket)) for feed in self.feeds}
+                if self.first_kept(bucket) == bucket:
+                    return bucket, found
 
     def first_stable(self, feed: Feed) -> int | None:
         """The first stable bucket in one of the topics; None: it has none."""

@@ -172,7 +172,7 @@ class Manager:
 
     def _take_role(self) -> bool:
         """Take over, or step back (R17). Returns whether this incarnation ends."""
-        stood_by, said = not self.speaking.runs, self.speaking.turn(self._now, self.control)
+        stood_by, said = not self.speaking.runs, self.speaking.turn(self._now, self.control, self.f_s)
         ends = any(isinstance(effect, StepBack) for effect in said)
         self._effects += [*self._heart.again(), *said] if ends else said
         if stood_by and self.speaking.runs:

@@ -2,92 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
-from unittest import mock
 
 import pytest
 from structlog.testing import capture_logs
 
-from borealis_py.client.subscriber import LiveSubscription, live_change, raw_records
-from borealis_py.log.base import Feed, NewRecord, Record, TopicSpec
+from borealis_py.client.subscriber import live_change, raw_records
+from borealis_py.log.base import NewRecord, Record
 from borealis_py.log.ends import LOOK_US
-from borealis_py.log.messages import Description, Threshold, encode
+from borealis_py.log.messages import Threshold, encode
 from borealis_py.log.stream import StreamEncoder
-from borealis_py.log.stream_topics import StreamTopics
-from borealis_py.protocol.settings import Timing, budget
-from borealis_py.simulation.cluster.clock import Scheduler
-from borealis_py.simulation.cluster.processes import LocalClock
-from borealis_py.simulation.log.client import MemoryLog
-from sunion.bucket import Buckets
-from sunion.errors import RetentionLost
-from sunion.model import Kind, Output, Reject, StableBucket, StableRange, StreamRecord, TentativeBucket
+from sunion.model import Kind, Output, Reject, StableBucket, StableRange
 from sunion.view import Change
-
-START_US = 1_700_000_000_000_000
-BUCKETS = Buckets(100_000)
-FIRST = BUCKETS.of(START_US)
-SETTINGS = Feed("app.settings")
-TOPICS = [Feed("app.q.r0"), Feed("app.q.r1"), SETTINGS]
-
-
-def wait_of(threshold_us: int) -> int:
-    return budget(Timing(), threshold_us)
-
-
-class World:
-    """A query with two replicas: r0 speaks, r1 never does, so what r0 calls tentative waits for r1 until D."""
-
-    def __init__(self) -> None:
-        self.scheduler = Scheduler(START_US)
-        self.log, self.clock = MemoryLog(self.scheduler, 0), LocalClock(self.scheduler, 0)
-        self.log.client("admin").admin().create([TopicSpec(f.topic) for f in TOPICS])
-        self._writer = self.log.client("writer").appender(lambda: None)
-        self._encoder = StreamEncoder(TOPICS[0], "a1", BUCKETS, None, "s")  # type: ignore[arg-type]  # rows: none here
-
-    def subscribe(self, wait_us: int, wait_of: Callable[[int], int] | None = wait_of) -> LiveSubscription:
-        return LiveSubscription(
-            log=self.log.client("subscriber"), clock=self.clock, app="app", app_uid="a1", query="q", replicas=2,
-            buckets=BUCKETS, start=FIRST, wait_us=wait_us, schema="s", wake=lambda: None, wait_of=wait_of,
-        )  # fmt: skip
-
-    def says(self, *records: StreamRecord, by: StreamEncoder | None = None) -> None:
-        for record in records:
-            for new in (by or self._encoder).encode(record):
-                self._writer.append(new)
-        self.after(0.1)
-
-    def setting(self, key: str, value: bytes | None) -> None:
-        self._writer.append(NewRecord(SETTINGS, value, key.encode()))
-        self.after(0.1)
-
-    def threshold(self, ms: int, query: str = "q") -> None:
-        self.setting(f"threshold/{query}", encode(Threshold(ms * 1_000)))
-
-    def after(self, seconds: float) -> None:
-        self.scheduler.run_until(self.scheduler.now_us + int(seconds * 1_000_000))
-
-    def shown(self, subscription: LiveSubscription, within_s: float) -> list[Change]:
-        """What the subscriber shows in that time, called as a host calls it."""
-        changes: list[Change] = []
-        end = self.scheduler.now_us + int(within_s * 1_000_000)
-        while self.scheduler.now_us < end:
-            changes += subscription.poll()
-            self.after(0.01)
-        return changes
-
-
-def tentative(bucket: int) -> TentativeBucket:
-    return TentativeBucket(
-        inc=1,
-        bucket=bucket,
-        output=Output(),
-        missing_sources=("lga",),
-        missing=("lga",),
-        waited_us=0,
-        completeness=0.5,
-        diverged_from=bucket,
-    )
+from tests.client.live_world import BUCKETS, FIRST, TOPICS, World, tentative, trims, wait_of
 
 
 def test_a_lower_threshold_shows_what_was_waiting() -> None:
@@ -257,86 +184,6 @@ def test_what_lies_behind_a_cursor_that_waits_is_left_in_the_log_until_it_can_be
     world.says(StableRange(1, FIRST, FIRST + 5), by=other)
     world.shown(subscription, 0.2)
     assert subscription.stream.next == FIRST + 40
-
-
-def trims(world: World, below: int) -> None:
-    """Replica 0 deletes what lies below a bucket."""
-    world.setting("app", encode(Description("{}", "h", FIRST, "f", "a1")))
-    feed = TOPICS[0]
-    world.log.delete_before(feed, world.log.client("r0").lookup().find(feed, BUCKETS.timestamp_ms(below)))
-
-
-def test_a_view_that_begins_late_begins_at_what_is_kept() -> None:
-    """r1 has died before: its topic reaches further back, and ends."""
-    world = World()
-    other = StreamEncoder(TOPICS[1], "a1", BUCKETS, None, "s")  # type: ignore[arg-type]  # rows: none here
-    world.says(*(StableRange(1, bucket, bucket + 1) for bucket in range(FIRST, FIRST + 3)), by=other)
-    world.says(*(StableRange(1, bucket, bucket + 1) for bucket in range(FIRST, FIRST + 9)))
-    trims(world, FIRST + 5)
-    subscription = world.subscribe(wait_of(1_000_000))
-    shown = world.shown(subscription, 0.2)
-    assert shown[0].bucket == FIRST + 5
-    assert subscription.stream.next == FIRST + 9
-
-
-def says_and_trims(world: World) -> None:
-    """r1 has died at the third bucket; what r0 has said is deleted up to the sixth, and goes on."""
-    other = StreamEncoder(TOPICS[1], "a1", BUCKETS, None, "s")  # type: ignore[arg-type]  # rows: none here
-    world.says(*(StableRange(1, bucket, bucket + 1) for bucket in range(FIRST, FIRST + 3)), by=other)
-    world.says(*(StableRange(1, bucket, bucket + 1) for bucket in range(FIRST, FIRST + 9)))
-    trims(world, FIRST + 5)
-
-
-def test_a_view_begins_at_what_is_kept_though_it_is_trimmed_while_it_looks() -> None:
-    """Chaos, seed 170004: it had found where all is kept, then that was deleted, and it waited for ever."""
-    world, find = World(), StreamTopics.first_kept
-    says_and_trims(world)
-
-    def found_then_trimmed(topics: StreamTopics, bucket: int) -> int:
-        begins = find(topics, bucket)
-        trims(world, FIRST + 7)
-        return begins
-
-    with mock.patch.object(StreamTopics, "first_kept", found_then_trimmed):
-        subscription = world.subscribe(wait_of(1_000_000))
-    assert world.shown(subscription, 0.2)[0].bucket == FIRST + 7
-
-
-def test_a_view_that_has_shown_nothing_begins_later_where_its_first_bucket_is_deleted() -> None:
-    world = World()
-    says_and_trims(world)
-    subscription = world.subscribe(wait_of(1_000_000))
-    trims(world, FIRST + 7)
-    assert world.shown(subscription, 0.2)[0].bucket == FIRST + 7
-    assert subscription.stream.next == FIRST + 9
-
-
-def test_a_view_that_falls_behind_what_is_kept_is_told_so() -> None:
-    world = World()
-    subscription = world.subscribe(wait_of(1_000_000))
-    world.says(StableRange(1, FIRST, FIRST + 1))
-    assert world.shown(subscription, 0.1)
-    world.says(*(StableRange(1, bucket, bucket + 1) for bucket in range(FIRST + 1, FIRST + 9)))
-    trims(world, FIRST + 5)
-    with pytest.raises(RetentionLost, match=rf"app\.q\.r0: bucket {FIRST + 1} is to be shown next .* Subscribe again"):
-        world.shown(subscription, 0.2)
-
-
-def test_a_view_that_falls_behind_one_topic_finds_the_rest_in_another() -> None:
-    """r0 has deleted what is to be shown next, and r1 has it: a view is told of a loss only where there is one."""
-    world = World()
-    subscription = world.subscribe(wait_of(1_000_000))
-    world.shown(subscription, 0.1)
-    other = StreamEncoder(TOPICS[1], "a1", BUCKETS, None, "s")  # type: ignore[arg-type]  # rows: none here
-    subscription._reader.stop(TOPICS[1])
-    world.says(*(StableRange(1, bucket, bucket + 1) for bucket in range(FIRST, FIRST + 7)), by=other)
-    world.says(*(StableRange(1, bucket, bucket + 1) for bucket in range(FIRST, FIRST + 9)))
-    trims(world, FIRST + 5)
-    world.shown(subscription, 0.2)
-    assert subscription.stream.next == FIRST
-    subscription._reader.open(TOPICS[1], 0)
-    world.shown(subscription, 0.2)
-    assert subscription.stream.next == FIRST + 9
 
 
 def test_a_view_goes_back_and_forth_between_topics_with_holes() -> None:

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from borealis_py.log.acks import Forgotten, ack_record, audit_record, forget_record, read_ack, read_audit
-from borealis_py.log.base import Feed, Record
+from borealis_py.log.acks import Forgotten, ack_record, audit_record, forget_record, last_needs, read_ack, read_audit
+from borealis_py.log.base import Feed, NewRecord, Record
 from borealis_py.log.description import Life
 from borealis_py.protocol.trimming import Need, ReplicaName
 from sunion.units import Bucket, Offset
+from tests.support.instant_log import InstantLog
 
 NAME = ReplicaName("clean.1", 2)
 NEED = Need(
@@ -104,3 +106,18 @@ def test_audits_and_replicas_do_not_take_each_other_s_records(caplog: pytest.Log
 @pytest.mark.parametrize("value", [None, b"", b"{}", AUDIT.replace(b"5", b"-5"), AUDIT.replace(b":1}", b":2}")])
 def test_an_end_of_an_audit_that_cannot_be_used_is_in_doubt(value: bytes | None) -> None:
     assert read_audit(record(b"sales/audit", value), Life("a1")) == ("sales", None)
+
+
+def test_of_each_replica_the_last_word_of_its_highest_incarnation_counts() -> None:
+    """A zombie speaks on after its successor has; who was given up said what it needed before."""
+    other, third = ReplicaName("clean.1", 0), ReplicaName("sum", 2)
+    log = InstantLog()
+    log.create(["app.acks"])
+    newer, last = replace(NEED, inc=4, place="m2:/data"), replace(NEED, inc=4, number=5, place="m2:/data")
+    for name, need in ((NAME, NEED), (NAME, newer), (other, NEED), (NAME, last), (NAME, replace(NEED, number=9))):
+        log.put(ack_record("app", "a1", name, need))
+    log.put(
+        forget_record("app", "a1", other), ack_record("app", "a0", third, NEED), ack_record("app", "a1", third, newer)
+    )
+    log.put(NewRecord(Feed("app.acks"), b"{", b"sum/2"), audit_record("app", "a1", "sum", Bucket(9), {}))
+    assert last_needs(log.lookup(), "app", Life("a1")) == {NAME: last, other: NEED, third: newer}

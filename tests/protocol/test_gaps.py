@@ -40,7 +40,8 @@ class Life:
             self.at += 1_000
             read_to = self.at if self.asked and to_the_end else None
             self.asked = self.asked and not to_the_end
-            turn = Turn(self.at, inputs=given, beats=[(0, heartbeat(0, uid="u"))], read_to=read_to, acked=10**9)
+            beats = [(0, heartbeat(0, uid="u", asking=self.manager.stagger.asking))]
+            turn = Turn(self.at, inputs=given, beats=beats, read_to=read_to, acked=10**9)
             effects = self.manager.handle(turn)
             self.said += [effect.record for effect in effects if isinstance(effect, Append)]
             self.events += [effect for effect in effects if isinstance(effect, EmitEvent)]
@@ -122,6 +123,26 @@ def test_what_was_said_before_is_not_lost() -> None:
     life.reads([batch(9, 9, [(10 * W, 1)], 12 * W)], [batch(9, 9, [], 12 * W)])
     assert life.gaps() == [], "it is whole from 6 on"
     assert sorted(life.stable()) == [9, 10, 11]
+
+
+def test_what_was_said_before_and_cannot_be_read_runs_unheard_and_the_rest_is_lost() -> None:
+    """An input is cut off: it begins below what was said, and is whole above it."""
+    life = forgetful(0, 3)
+    life.reads(log(7), log(2))
+    assert (life.manager.f_s, life.said) == (2, [])
+    life.at += W + D
+    life.reads()
+    lost = (("s0", "s1"), 0.0, 2)
+    assert [(t.bucket, t.missing_sources, t.completeness, t.diverged_from) for t in life.tentative()] == [
+        (3, *lost),
+        (4, *lost),
+        (5, ("s1",), 0.5, 2),
+        (6, ("s1",), 0.5, 2),
+        (7, ("s0", "s1"), 0.0, 2),
+    ]
+    life.reads([], [batch(9, 9, [], 7 * W)])
+    assert (life.gaps(), sorted(life.stable())) == ([(3, 5)], [5, 6])
+    assert [t.bucket for t in life.tentative()] == [3, 4, 5, 6, 7], "each word is the last one"
 
 
 def test_at_the_origin_nothing_is_missing_in_the_state() -> None:

@@ -5,9 +5,16 @@ from __future__ import annotations
 
 import pytest
 
+from borealis_py.protocol.incarnation import Identity, StartPoint
+from borealis_py.protocol.manager import Manager
 from borealis_py.protocol.roles.fold import Role
 from borealis_py.protocol.states import ReplicaState
-from tests.protocol.toy import MS, TURN, Replica, World, make_world
+from borealis_py.protocol.turn import Append, Turn
+from sunion.model import Input, StableRange
+from tests.protocol.toy import DELAYS, MS, TIMING, TURN, Replica, World, make_world
+from tests.sunion.lists import FRAGMENT, W, batch, claim
+from tests.support.heartbeats import heartbeat
+from tests.support.managers import toy_config
 
 SETTLES = 3_000 * MS
 
@@ -74,6 +81,23 @@ def test_nothing_is_kept_as_a_checkpoint_before_it_is_heard() -> None:
         world.run(world.now + TURN)
     world.run(world.now + SETTLES)
     assert world.checkpoints[0].bucket > kept.bucket
+
+
+def test_what_was_said_before_its_start_it_has_not_caught_up_with() -> None:
+    """Upstream backup: its state is empty, and that of the one that runs is not. While it cannot read an input, that
+    one goes on."""
+    start = StartPoint(3, FRAGMENT.initial(), own=6, empty=True)
+    config = toy_config(Input.source("s0"), Input.source("s1"), timing=TIMING, rebuild_buckets=3)
+    new = Manager(config, identity=Identity(0, 2, "new"), start=start, delays=DELAYS, role=Role.MOVES)
+    former = [(0, heartbeat(0, uid="old", runs=True, ack_s=6, ack_l=9))]
+    first, second = ([claim(0), batch(1, 0, boundary=upto * W)] for upto in (8, 5))
+    new.handle(Turn(0, beats=former, inputs={0: first, 1: second}))
+    assert new.handle(Turn(10_000 * MS)) == []
+    assert not new.speaking.runs
+    new.handle(Turn(10_001 * MS, inputs={1: [batch(2, 0, boundary=8 * W)]}))
+    said = [effect.record for effect in new.handle(Turn(10_002 * MS)) if isinstance(effect, Append)]
+    assert new.speaking.runs
+    assert [(record.first, record.end) for record in said if isinstance(record, StableRange)] == [(6, 8)]
 
 
 def test_one_whose_former_incarnation_dies_goes_on_alone() -> None:

@@ -51,8 +51,9 @@ class Speaking:
         behind = start.own is not None and start.own < start.bucket and not start.present
         self._backfill = start if behind else None
 
-    def turn(self, now: MonotonicUs, control: ControlFold) -> list[Effect]:
-        """Take over, or step back, by what the control log says; say what a start has to say first."""
+    def turn(self, now: MonotonicUs, control: ControlFold, f_s: Bucket) -> list[Effect]:
+        """Take over, or step back, by what the control log says; say what a start has to say first. `f_s`: it has run
+        all below."""
         self._now, self._owns_number = now, control.echoed
         effects = self._say_backfill()
         if not self._one_runs:
@@ -64,7 +65,7 @@ class Speaking:
             self._output.said_elsewhere(roles.runner.ack_s)
             self._forget()
         if self._moves:
-            return effects + self._go_on(roles)
+            return effects + self._go_on(roles, f_s)
         return effects + (self._run("no heartbeat of a replica that runs") if roles.due else [])
 
     @property
@@ -81,12 +82,12 @@ class Speaking:
         self.runs = True
         return [EmitEvent("RUNS", f"took over from {self._output.ack_s} on: {why}"), *self._say_late()]
 
-    def _go_on(self, roles: RoleFold) -> list[Effect]:
-        """Run in the place of the own former incarnation, once what that one has said is not ahead. A heartbeat of this
-        one ends it, and leaves the node its runner."""
+    def _go_on(self, roles: RoleFold, f_s: Bucket) -> list[Effect]:
+        """Run in the place of the own former incarnation, once what that one has said is not ahead of what this one has
+        run, be it unheard. A heartbeat of this one ends it, and leaves the node its runner."""
         if roles.runner is None or not roles.runs:
             return [StepBack("its former incarnation does not run: begins as a standby")]
-        return self._run("goes on elsewhere") if self._output.stable >= roles.runner.ack_s else []
+        return self._run("goes on elsewhere") if f_s >= roles.runner.ack_s else []
 
     def _forget(self) -> None:
         while self._unheard and self._unheard[0][0] < self._output.first_waiting:
