@@ -63,8 +63,8 @@ def refusal(
     """
     readers = ", ".join(read_by)
     if way is RecoveryWay.AMNESIA:
-        if unbounded or operators is OperatorClass.DETERMINISTIC:
-            names = f"its {' and its '.join(unbounded)}" if unbounded else "its results"
+        if _has_no_bound(operators, unbounded):
+            names = _named(unbounded) if unbounded else "its results"
             return f"it begins with an empty state, and {names} may stand on any earlier row"
         if least is Guarantee.GAP and not readers:
             return ""
@@ -74,6 +74,15 @@ def refusal(
         return ""
     diverges = f"{recovery_type(way, operators)} for {operators} nodes (table 2 of Hwang et al.)"
     return f"{diverges}: results after a crash may differ for ever"
+
+
+def _has_no_bound(operators: OperatorClass, unbounded: Sequence[str]) -> bool:
+    """Whether a node that begins with an empty state may never come to the state of its peers."""
+    return bool(unbounded) or operators is OperatorClass.DETERMINISTIC
+
+
+def _named(unbounded: Sequence[str]) -> str:
+    return f"its {' and its '.join(unbounded)}"
 
 
 def check_way(
@@ -96,9 +105,9 @@ def check_way(
             which the node would come to the state that its peers have; or nodes would read what is lost.
     """
     promised, order = guarantee(way, operators), list(Guarantee)
-    because = f": its {' and its '.join(unbounded)} may stand on any earlier row" if unbounded else ""
+    because = f": {_named(unbounded)} may stand on any earlier row" if unbounded else ""
     stateless = way in (RecoveryWay.UPSTREAM_BACKUP, RecoveryWay.AMNESIA)
-    unbound = stateless and bool(unbounded or operators is OperatorClass.DETERMINISTIC)
+    unbound = stateless and _has_no_bound(operators, unbounded)
     others = "Choose passive-standby, active-standby or active"
     apart = f"{others}, or cut the rest off with .node() and choose for it alone"
     if way is RecoveryWay.AMNESIA and read_by:
