@@ -28,14 +28,18 @@ def wait_of(threshold_us: int) -> int:
 
 
 class World:
-    """A query with two replicas: r0 speaks, r1 never does, so what r0 calls tentative waits for r1 until D."""
+    """A query with two replicas: r0 speaks, r1 does where a test says so (`other`); what r0 calls tentative waits for
+    r1 until D."""
 
     def __init__(self) -> None:
         self.scheduler = Scheduler(START_US)
         self.log, self.clock = MemoryLog(self.scheduler, 0), LocalClock(self.scheduler, 0)
         self.log.client("admin").admin().create([TopicSpec(f.topic) for f in TOPICS])
         self._writer = self.log.client("writer").appender(lambda: None)
-        self._encoder = StreamEncoder(TOPICS[0], "a1", BUCKETS, None, "s")  # type: ignore[arg-type]  # rows: none here
+        self._encoder, self.other = (
+            StreamEncoder(feed, "a1", BUCKETS, None, "s")  # type: ignore[arg-type]  # rows: none here
+            for feed in TOPICS[:2]
+        )
 
     def subscribe(self, wait_us: int, wait_of: Callable[[int], int] | None = wait_of) -> LiveSubscription:
         return LiveSubscription(

@@ -180,20 +180,18 @@ def test_what_lies_behind_a_cursor_that_waits_is_left_in_the_log_until_it_can_be
     world.shown(subscription, 0.2)
     held = sum(len(queue) for queue in subscription.stream._fold._queues)
     assert (subscription.stream.next, held) == (FIRST, 1)
-    other = StreamEncoder(TOPICS[1], "a1", BUCKETS, None, "s")  # type: ignore[arg-type]  # rows: none here
-    world.says(StableRange(1, FIRST, FIRST + 5), by=other)
+    world.says(StableRange(1, FIRST, FIRST + 5), by=world.other)
     world.shown(subscription, 0.2)
     assert subscription.stream.next == FIRST + 40
 
 
 def test_a_view_goes_back_and_forth_between_topics_with_holes() -> None:
     world = World()
-    other = StreamEncoder(TOPICS[1], "a1", BUCKETS, None, "s")  # type: ignore[arg-type]  # rows: none here
     world.says(StableRange(1, FIRST, FIRST + 3))
-    world.says(StableRange(1, FIRST + 2, FIRST + 6), by=other)
+    world.says(StableRange(1, FIRST + 2, FIRST + 6), by=world.other)
     subscription = world.subscribe(wait_of(1_000_000))
     world.says(StableRange(2, FIRST + 6, FIRST + 9))
-    world.says(StableRange(2, FIRST + 8, FIRST + 12), by=other)
+    world.says(StableRange(2, FIRST + 8, FIRST + 12), by=world.other)
     world.shown(subscription, 0.2)
     assert subscription.stream.next == FIRST + 12
 
@@ -203,10 +201,9 @@ def test_a_cursor_that_is_slower_than_trimming_goes_on_behind_what_is_deleted() 
     world = World()
     subscription = world.subscribe(wait_of(1_000_000))
     world.shown(subscription, 0.1)
-    other = StreamEncoder(TOPICS[1], "a1", BUCKETS, None, "s")  # type: ignore[arg-type]  # rows: none here
     subscription._stopped[TOPICS[0]] = 0
     subscription._reader.stop(TOPICS[0])
-    world.says(*(StableRange(1, bucket, bucket + 1) for bucket in range(FIRST, FIRST + 6)), by=other)
+    world.says(*(StableRange(1, bucket, bucket + 1) for bucket in range(FIRST, FIRST + 6)), by=world.other)
     world.says(*(StableRange(1, bucket, bucket + 1) for bucket in range(FIRST, FIRST + 6)))
     trims(world, FIRST + 5)
     world.shown(subscription, 0.2)

@@ -11,33 +11,28 @@ from unittest import mock
 import pytest
 
 from borealis_py.log.base import Feed, Record
-from borealis_py.log.stream import StreamEncoder
 from borealis_py.log.stream_topics import StreamTopics
 from borealis_py.simulation.log.reader import MemoryLookup
 from sunion.errors import RetentionLost
 from sunion.model import Kind, StableRange
-from tests.client.live_world import BUCKETS, FIRST, TOPICS, World, tentative, trims, wait_of
+from tests.client.live_world import FIRST, TOPICS, World, tentative, trims, wait_of
+
+
+def says_and_trims(world: World) -> None:
+    """r1 has died at the third bucket; what r0 has said is deleted up to the sixth, and goes on."""
+    world.says(*(StableRange(1, bucket, bucket + 1) for bucket in range(FIRST, FIRST + 3)), by=world.other)
+    world.says(*(StableRange(1, bucket, bucket + 1) for bucket in range(FIRST, FIRST + 9)))
+    trims(world, FIRST + 5)
 
 
 def test_a_view_that_begins_late_begins_at_what_is_kept() -> None:
     """r1 has died before: its topic reaches further back, and ends."""
     world = World()
-    other = StreamEncoder(TOPICS[1], "a1", BUCKETS, None, "s")  # type: ignore[arg-type]  # rows: none here
-    world.says(*(StableRange(1, bucket, bucket + 1) for bucket in range(FIRST, FIRST + 3)), by=other)
-    world.says(*(StableRange(1, bucket, bucket + 1) for bucket in range(FIRST, FIRST + 9)))
-    trims(world, FIRST + 5)
+    says_and_trims(world)
     subscription = world.subscribe(wait_of(1_000_000))
     shown = world.shown(subscription, 0.2)
     assert shown[0].bucket == FIRST + 5
     assert subscription.stream.next == FIRST + 9
-
-
-def says_and_trims(world: World) -> None:
-    """r1 has died at the third bucket; what r0 has said is deleted up to the sixth, and goes on."""
-    other = StreamEncoder(TOPICS[1], "a1", BUCKETS, None, "s")  # type: ignore[arg-type]  # rows: none here
-    world.says(*(StableRange(1, bucket, bucket + 1) for bucket in range(FIRST, FIRST + 3)), by=other)
-    world.says(*(StableRange(1, bucket, bucket + 1) for bucket in range(FIRST, FIRST + 9)))
-    trims(world, FIRST + 5)
 
 
 def test_a_view_begins_at_what_is_kept_though_it_is_trimmed_while_it_looks() -> None:
@@ -94,8 +89,7 @@ def test_a_view_that_begins_later_has_not_read_anything() -> None:
     world = World()
     says_and_trims(world)
     subscription = world.subscribe(wait_of(1_000_000))
-    other = StreamEncoder(TOPICS[1], "a1", BUCKETS, None, "s")  # type: ignore[arg-type]  # rows: none here
-    world.says(StableRange(1, FIRST + 7, FIRST + 9), StableRange(1, FIRST + 9, FIRST + 10), by=other)
+    world.says(StableRange(1, FIRST + 7, FIRST + 9), StableRange(1, FIRST + 9, FIRST + 10), by=world.other)
     world.says(replace(tentative(FIRST + 9), waited_us=60_000_000))
     subscription._read_to = world.clock.now_us()
     trims(world, FIRST + 7)
@@ -110,8 +104,7 @@ def test_a_view_whose_first_bucket_one_topic_after_the_other_deletes_begins_late
     subscription = world.subscribe(wait_of(1_000_000))
     world.shown(subscription, 0.1)
     subscription._reader.stop(TOPICS[1])
-    other = StreamEncoder(TOPICS[1], "a1", BUCKETS, None, "s")  # type: ignore[arg-type]  # rows: none here
-    for by in (other, None):
+    for by in (world.other, None):
         world.says(*(StableRange(1, bucket, bucket + 1) for bucket in range(FIRST, FIRST + 9)), by=by)
     trims(world, FIRST + 5)
     assert world.shown(subscription, 0.2) == []
@@ -139,9 +132,8 @@ def test_a_view_that_falls_behind_one_topic_finds_the_rest_in_another() -> None:
     world = World()
     subscription = world.subscribe(wait_of(1_000_000))
     world.shown(subscription, 0.1)
-    other = StreamEncoder(TOPICS[1], "a1", BUCKETS, None, "s")  # type: ignore[arg-type]  # rows: none here
     subscription._reader.stop(TOPICS[1])
-    world.says(*(StableRange(1, bucket, bucket + 1) for bucket in range(FIRST, FIRST + 7)), by=other)
+    world.says(*(StableRange(1, bucket, bucket + 1) for bucket in range(FIRST, FIRST + 7)), by=world.other)
     world.says(*(StableRange(1, bucket, bucket + 1) for bucket in range(FIRST, FIRST + 9)))
     trims(world, FIRST + 5)
     world.shown(subscription, 0.2)
