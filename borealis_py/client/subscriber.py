@@ -136,15 +136,13 @@ class LiveSubscription:
         self._decoder = partial(StreamDecoder, self._life, schema)
         self._topics = StreamTopics(self._lookup, tuple(self._feeds), buckets, self._decoder)
         self._view = partial(StreamView, query, replicas)
+        self._ends = EndsWatch(self._lookup, self._reader)
         self._shown = False
         self._begin(start, wait_us)
-        self._ends = EndsWatch(self._lookup, self._reader)
-        self._read_to = ALWAYS
         self._settings, self._key = Feed(topics.settings(app)), f"threshold/{base_name(query)}".encode()
         self._wait_of = wait_of
         if wait_of is not None:
             self._follow_settings()
-        self._ends.ask(clock.now_us(), list(self._feeds))  # early: the first query looks up the brokers
 
     def _begin(self, start: int, wait_us: int) -> None:
         """Show what is kept from this bucket on."""
@@ -154,6 +152,8 @@ class LiveSubscription:
         self._stopped: dict[Feed, int] = {}
         for feed, offset in offsets.items():
             self._reader.open(feed, offset)
+        self._read_to = ALWAYS
+        self._ends.ask(self._clock.now_us(), list(self._feeds))  # early: the first looks up the brokers
 
     def _follow_settings(self) -> None:
         first, end = self._lookup.bounds(self._settings)
@@ -232,8 +232,6 @@ class LiveSubscription:
                 "it begins at what is kept"
             )
         self._begin(next_, self.stream.wait_us)
-        self._read_to = ALWAYS
-        self._ends.ask(self._clock.now_us(), list(self._feeds))  # what was asked before knows other positions
 
     def _hold(self) -> None:
         """Stop reading waiting cursors: what follows them would fill memory and could not be used (R6)."""

@@ -103,12 +103,14 @@ class TrimmingOracle:
 
 
 def _starts(world: SimulatedWorld, machine: ReplicaMachine) -> list[File]:
-    """The checkpoints from which this replica may start: its own, or where one runs for all those of all that read
-    least, as many as one replica keeps: a start passes over what the log no longer covers."""
+    """The checkpoints from which this replica may start: its own. Where one runs for all: of all bases the furthest, as
+    many as one replica keeps, those not lost; a start passes over what the log no longer covers."""
     if not machine.spec.recovery.stands_by:
         return machine.disk.starts
-    found = [file for disk in world.wiring.disks[machine.node].values() for file in disk.starts]
-    return sorted(found, key=lambda file: file.bucket)[-KEEP:]
+    disks = world.wiring.disks[machine.node].values()
+    starts, lost = [file for disk in disks for file in disk.starts], [file for disk in disks for file in disk.lost]
+    furthest = sorted([*lost, *starts], key=lambda file: file.bucket)[-KEEP:]
+    return [file for file in furthest if file not in lost]
 
 
 def _first_read(world: SimulatedWorld, machine: ReplicaMachine) -> int:

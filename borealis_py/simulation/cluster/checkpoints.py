@@ -77,6 +77,11 @@ class Disk:
                 found[file.base.name] = file
         return list(found.values())
 
+    @property
+    def lost(self) -> list[File]:
+        """The bases that give no start any more."""
+        return [file for file in self.files.values() if file.below is None and not self._usable(file)]
+
     def _usable(self, file: File | None) -> bool:
         while file is not None:
             there = self.files.get(file.name)
