@@ -28,9 +28,9 @@ HEARD_AGAIN = 3
 """A standby would run once it has read back so many of its own heartbeats without one of who ran. A fourth, since that
 one's last may have come just before, is not seen: readers of active standbys stood still for 0.2 s at the median in
 `borealis bench recovery`."""
-START_S, WAY_S = 0.5, 0.02
-"""From knowing that it is to run until a standby that does not compute gives results again: 0.1 to 0.6 s to find and
-load a checkpoint, 0.2 to 0.5 s to open its inputs and catch up, in the same runs. A record's way to it."""
+START_S, WAY_S = 0.15, 0.02
+"""From knowing that it is to run until a standby that does not compute gives results again: 0.05 to 0.1 s to find where
+to begin, as much to open its inputs and catch up, in the same bench. A record's way to it."""
 BUCKET_S = 0.001
 """To read one bucket again, beside its rows: between the 0.5 ms of catching up on an idle machine, rows and all
 (`borealis bench throughput`), and the 2 ms of `borealis bench recovery` on one that did much else."""
