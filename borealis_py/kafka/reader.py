@@ -11,7 +11,6 @@ import threading
 import time
 from collections import deque
 from collections.abc import Iterable, Mapping
-from contextlib import suppress
 from dataclasses import dataclass
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
@@ -43,6 +42,9 @@ _SMALL_BYTES = 32 << 10
 """For how long records of gathered feeds wait for others, if there are not more bytes of them: decoding these takes
 time, which the others' way here covers."""
 _RETRY_S = 0.5
+_FIRST_S = 0.25
+"""How long feeds that are opened before the first `poll` wait for others, to be assigned together: one that is opened
+beside a feed that is read waits for fetches."""
 _BATCH = 5000
 _REFUSED = frozenset({KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError.GROUP_AUTHORIZATION_FAILED})
 
@@ -99,6 +101,7 @@ class KafkaReader:
         self._awaited: set[Feed] = set()
         self._wake_at: float | None = None
         self._failed = False
+        self._polled = False
         self._closed = False
         self.more = False
         """See `log.base.Reader.more`."""
@@ -127,6 +130,7 @@ class KafkaReader:
             LogError: reading is not allowed.
         """
         with self._changed:
+            self._polled = True
             if self._failed:
                 self._raise_failure()
             records: list[Record] = []
@@ -213,9 +217,8 @@ class KafkaReader:
             try:
                 if orders:
                     self._soon_until = time.monotonic() + _SOON_S
-                self._ask_about(feed for feed, cursor in orders if cursor is not None)
-                for feed, cursor in orders:
-                    self._obey(feed, cursor)
+                if orders:
+                    self._obey(dict(orders))
                 self._retry_due()
                 if self._rests and not self._resting:
                     self._begin_to_rest()
@@ -238,43 +241,51 @@ class KafkaReader:
                     break
                 else:
                     self._changed.wait()
+            self._changed.wait_for(lambda: self._polled or self._closed, _FIRST_S)
+            self._polled = True
             orders, self._orders = self._orders, []
             return None if self._closed else orders
 
-    def _ask_about(self, feeds: Iterable[Feed]) -> None:
-        """Query topics before assigning: once something is assigned, each query waits behind a fetch."""
-        with suppress(KafkaException):  # reported when it is read
-            for feed in feeds:
-                self._know(feed.topic)
-
-    def _obey(self, feed: Feed, cursor: _Cursor | None) -> None:
-        self._later.pop(feed, None)
-        self._unassign(feed)
-        if cursor is not None:
-            self._assign(feed, cursor)
+    def _obey(self, orders: Mapping[Feed, _Cursor | None]) -> None:
+        opened = {feed: cursor for feed, cursor in orders.items() if cursor is not None}
+        for feed in orders:
+            self._later.pop(feed, None)
+            self._unassign(feed)
+        self._assign(opened)
 
     def _unassign(self, feed: Feed) -> None:
         if self._assigned.pop(feed, None) is not None:
             self._consumer.incremental_unassign([TopicPartition(feed.topic, feed.partition)])
 
-    def _assign(self, feed: Feed, cursor: _Cursor) -> None:
+    def _assign(self, cursors: Mapping[Feed, _Cursor]) -> None:
+        """All at once, and their topics queried before: beside a feed that is read both wait behind its fetches."""
+        there = {feed: cursor for feed, cursor in cursors.items() if self._is_there(feed, cursor)}
+        if not there:
+            return
         try:
-            if not self._know(feed.topic):
-                self._again_later(feed, cursor, "no such topic yet")
-                return
-            self._feeds[feed.topic, feed.partition] = feed
-            self._consumer.incremental_assign([TopicPartition(feed.topic, feed.partition, cursor.next)])
-            self._assigned[feed] = cursor
+            self._feeds |= {(feed.topic, feed.partition): feed for feed in there}
+            self._consumer.incremental_assign([TopicPartition(*feed, cursor.next) for feed, cursor in there.items()])
+            self._assigned |= there
         except KafkaException as exc:
-            self._again_later(feed, cursor, str(error_of(exc)))
+            for feed, cursor in there.items():
+                if len(there) > 1:
+                    self._assign({feed: cursor})
+                else:
+                    self._again_later(feed, cursor, str(error_of(exc)))
 
-    def _know(self, topic: str) -> bool:
-        """Querying on the same consumer saves the first assign a second."""
-        if topic not in self._known_topics:
-            if self._consumer.list_topics(topic, timeout=1.0).topics[topic].error is not None:
-                return False
-            self._known_topics.add(topic)
-        return True
+    def _is_there(self, feed: Feed, cursor: _Cursor) -> bool:
+        """Whether the topic exists; if not, it is assigned later. Asking saves the first assign a second."""
+        if feed.topic in self._known_topics:
+            return True
+        why = "no such topic yet"
+        try:
+            if self._consumer.list_topics(feed.topic, timeout=1.0).topics[feed.topic].error is None:
+                self._known_topics.add(feed.topic)
+                return True
+        except KafkaException as exc:
+            why = str(error_of(exc))
+        self._again_later(feed, cursor, why)
+        return False
 
     def _again_later(self, feed: Feed, cursor: _Cursor, why: str) -> None:
         self._later[feed] = (time.monotonic() + _RETRY_S, cursor)
@@ -284,10 +295,10 @@ class KafkaReader:
 
     def _retry_due(self) -> None:
         now = time.monotonic()
-        for feed, (due, cursor) in list(self._later.items()):
-            if due <= now:
-                del self._later[feed]
-                self._assign(feed, cursor)
+        due = {feed: cursor for feed, (at, cursor) in self._later.items() if at <= now}
+        for feed in due:
+            del self._later[feed]
+        self._assign(due)
 
     def _opened(self, *waits: int) -> Consumer:
         return Consumer(consumer_config(self._bootstrap, self._properties, *waits))
@@ -299,9 +310,7 @@ class KafkaReader:
         self._consumer = self._opened(REST_WAIT_MS, REST_BYTES)
         assigned, self._assigned = self._assigned, {}
         self._known_topics.clear()
-        self._ask_about(assigned)
-        for feed, cursor in assigned.items():
-            self._assign(feed, cursor)
+        self._assign(assigned)
         before.close()
 
     def _read(self) -> None:

@@ -13,7 +13,7 @@ from itertools import count
 
 import structlog
 
-from borealis_py.log.base import Appender, Log, Wake
+from borealis_py.log.base import Wake
 from borealis_py.log.clock import Clock, SystemClock
 from borealis_py.log.kernel import Kernel
 from borealis_py.node.checkpoints import CheckpointStore
@@ -21,7 +21,8 @@ from borealis_py.node.endings import SteppedBack
 from borealis_py.node.peers import NeverPublished, PeerRedo, Peers
 from borealis_py.node.pulse import repeating
 from borealis_py.node.recovering.setting import increments_of, paced, recovering_as_set
-from borealis_py.node.recovering.standby import Standby, StoodBy, pulse_us
+from borealis_py.node.recovering.standby import Standby
+from borealis_py.node.recovering.standing import Standing
 from borealis_py.node.recovering.starting import may_move
 from borealis_py.node.replica import Replica
 from borealis_py.node.reporter import StatusListener, ignore_status
@@ -42,17 +43,21 @@ class LostWhileRunning(Exception):
 
 class SetAside:
     """Keeps the garbage collector from what lives as long as the process: it would stop every loop for 40 ms, sometimes
-    at a window's end. What an incarnation before has left is collected first."""
+    at a window's end. What an incarnation has left is collected first."""
 
     def __init__(self) -> None:
-        self._before = False
+        self._left = False
 
     def __call__(self) -> None:
-        if self._before:
-            gc.unfreeze()  # not the first time: to look at what a Spark worker shares with its parent copies it
-        self._before = True
+        if self._left:
+            gc.unfreeze()  # not before: to look at what a Spark worker shares with its parent copies it
+        self._left = False
         gc.collect()
         gc.freeze()
+
+    def ended(self) -> None:
+        """An incarnation has ended, and what it had may be garbage."""
+        self._left = True
 
 
 _set_aside = SetAside()
@@ -105,26 +110,6 @@ def _as_set(spec: ReplicaSpec) -> ReplicaSpec:
     return replace(found, timing=paced(spec.timing, found.recovery))
 
 
-class _SpareAppender:
-    """An appender that is opened long before it is used: a new one of Kafka's may write after half a second only."""
-
-    def __init__(self, log_: Log) -> None:
-        self._wake: Wake = lambda: None
-        self._appender: Appender | None = log_.appender(lambda: self._wake())
-
-    def take(self, wake: Wake) -> Appender:
-        """Give it away; `wake` is called from now on."""
-        found, self._appender = self._appender, None
-        assert found is not None
-        self._wake = wake
-        return found
-
-    def close(self) -> None:
-        """Close it, unless it was given away."""
-        if self._appender is not None:
-            self._appender.close()
-
-
 class _Incarnation:
     """One life of a replica, which may begin as an idle standby. `moves`: it does not."""
 
@@ -137,42 +122,33 @@ class _Incarnation:
 
     def live(self, kernel: Kernel, make_redos: MakeRedos) -> None:
         """Live until it ends or `stop` is set. Raises what `run_replica` does, and SteppedBack."""
-        with ExitStack() as standing:
-            stood_by, spare = None, None
-            if self._spec.recovery.idles and not self._moves:
-                spare = standing.enter_context(closing(_SpareAppender(self._spec.log)))
-                stood_by = self._stand_by(standing)
+        with ExitStack() as opened:
+            opened.callback(_set_aside.ended)
+            stands = self._spec.recovery.idles and not self._moves
+            standing = self._stand_by(opened) if stands else None
             if not self._stop.is_set():
-                self._run(kernel, make_redos, stood_by, spare, standing.close)
+                self._run(kernel, make_redos, standing)
 
-    def _stand_by(self, standing: ExitStack) -> StoodBy:
-        """Stand by until it takes over. Its heartbeats go on until `standing` is closed."""
-        spec = self._spec
-        standby = Standby(spec, spec.log, self._clock, self._uid, self._woken.set, self._seen)
+    def _stand_by(self, opened: ExitStack) -> Standing:
+        """Stand by until it takes over. Its heartbeats go on until it is left, or `opened` is closed."""
+        standing = Standing(self._spec, self._clock, self._uid, self._woken.set, self._seen)
         why = ""
-        standing.callback(lambda: standby.close(why))
-        standing.enter_context(repeating(standby.pulse, pulse_us(spec), "pulse"))
+        opened.callback(lambda: standing.close(why))
+        _set_aside()
         try:
-            while not (self._stop.is_set() or standby.took_over):
-                self._turn(standby)
+            while not (self._stop.is_set() or standing.standby.took_over):
+                self._turn(standing.standby)
         except Exception as exc:
             why = str(exc)
             raise
-        return standby.stood_by()
+        return standing
 
     def _turn(self, of: Replica | Standby) -> None:
         self._woken.clear()
         of.turn()
         self._woken.wait(max(0.0, (of.next_wakeup() - self._clock.now_us()) / 1e6))
 
-    def _run(
-        self,
-        kernel: Kernel,
-        make_redos: MakeRedos,
-        stood_by: StoodBy | None,
-        spare: _SpareAppender | None,
-        started: Callable[[], None],
-    ) -> None:
+    def _run(self, kernel: Kernel, make_redos: MakeRedos, standing: Standing | None) -> None:
         spec = self._spec
         with ExitStack() as opened:
             most = increments_of(spec.recovery)
@@ -196,14 +172,17 @@ class _Incarnation:
                 wake=self._woken.set,
                 why_inline=redos.why_inline,
                 seen=self._seen,
-                stood_by=stood_by,
-                open_appender=None if spare is None else spare.take,
+                stood_by=None if standing is None else standing.standby.stood_by(),
+                open_appender=None if standing is None else standing.spare.take,
                 moves=self._moves,
             )
-            started()
-            _set_aside()
             why = ""
             try:
+                if standing is None:
+                    _set_aside()
+                else:
+                    standing.leave()
+                    gc.freeze()  # to collect takes 40 ms, and what it stood by with was set aside
                 with ExitStack() as beside:  # not during `close`, which sends the last status
                     beside.enter_context(repeating(replica.pulse, spec.timing.heartbeat_us, "pulse"))
                     if spec.trimming is not None:

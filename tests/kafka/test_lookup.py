@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import itertools
 import pickle
+import random
+import time
 from collections.abc import Callable
+from contextlib import closing
+from typing import cast
 
 import pytest
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
 from borealis_py.kafka.broker import free_port
 from borealis_py.kafka.log import KafkaLog
-from borealis_py.log.base import Feed, LogError, LogUnreachable, OffsetGone, TopicSpec
+from borealis_py.log.base import Feed, LogError, LogUnreachable, OffsetGone, TopicSpec, Unknown
 from tests.kafka.waiter import Waiter
 from tests.support.resume import last_number
 from tests.support.trimming import delete_before
@@ -74,9 +79,9 @@ def test_a_partition_whose_leader_is_being_elected_is_asked_again(
     fill(feed, [b"1", b"2", b"3"])
     lookup = log.lookup()
     for times in (1, 2):
-        monkeypatch.setattr(lookup, "_consumer", _Electing(lookup._consumer, times))
+        monkeypatch.setattr(lookup, "_client", _Electing(lookup._consumer, times))
         assert lookup.bounds(feed) == (0, 3)
-        monkeypatch.setattr(lookup, "_consumer", _Electing(lookup._consumer, times))
+        monkeypatch.setattr(lookup, "_client", _Electing(lookup._consumer, times))
         assert lookup.find(feed, 0) == 0
     lookup.close()
 
@@ -86,7 +91,7 @@ def test_a_partition_without_a_leader_is_asked_for_so_long(
 ) -> None:
     monkeypatch.setattr("borealis_py.kafka.lookup.ANSWER_S", 0.3)
     feed, lookup = new_feed(), log.lookup()
-    monkeypatch.setattr(lookup, "_consumer", _Electing(lookup._consumer, 1000))
+    monkeypatch.setattr(lookup, "_client", _Electing(lookup._consumer, 1000))
     with pytest.raises(LogError, match="look up the bounds of"):
         lookup.bounds(feed)
     lookup.close()
@@ -101,6 +106,81 @@ def test_a_range_may_be_left_half_read_and_asked_for_again(log: KafkaLog, new_fe
     half.close()  # type: ignore[attr-defined]
     assert [r.value for r in lookup.read(feed, 1, 3)] == [b"2", b"3"]
     lookup.close()
+
+
+def test_ranges_that_are_read_one_after_the_other_are_each_their_own(
+    log: KafkaLog, new_feed: NewFeed, fill: Fill
+) -> None:
+    """One client reads them all: of overlapping ranges, of several topics, some left half read, some within others."""
+    rng, feeds = random.Random(11), [new_feed() for _ in range(3)]
+    values = {feed: [f"{feed.topic} {i} ".encode() * rng.randint(1, 300) for i in range(400)] for feed in feeds}
+    for feed, some in values.items():
+        fill(feed, some)
+    lookup = log.lookup()
+
+    def ask(inner: bool) -> None:
+        feed = rng.choice(feeds)
+        first, end = sorted(rng.sample(range(401), 2))
+        stop = rng.randint(first + 1, end) if rng.random() < 0.2 else end
+        reading = lookup.read(feed, first, end)
+        found = [next(reading)]
+        if inner:
+            ask(False)
+        found += itertools.islice(reading, stop - first - 1)
+        assert [record.value for record in found] == values[feed][first:stop]
+        assert stop < end or next(reading, None) is None
+
+    for _ in range(200):
+        ask(rng.random() < 0.1)
+    lookup.close()
+
+
+def test_a_topic_that_was_made_again_is_read_as_it_is_now(log: KafkaLog, new_feed: NewFeed, fill: Fill) -> None:
+    feed = new_feed()
+    fill(feed, [b"1", b"2", b"3"])
+    lookup = log.lookup()
+    assert [record.value for record in lookup.read(feed, 0, 3)] == [b"1", b"2", b"3"]
+    for value in (b"new", b"newer"):
+        log.admin().delete([feed.topic])
+        log.admin().create([TopicSpec(feed.topic)])
+        fill(feed, [value])
+        assert lookup.bounds(feed) == (0, 1)
+        assert [record.value for record in lookup.read(feed, 0, 1)] == [value]
+    lookup.close()
+
+
+class _Deaf:
+    """A lookup's client that is told nothing: as of a topic made again with fewer elections than the former had."""
+
+    def __init__(self, consumer: Consumer) -> None:
+        self._consumer = consumer
+
+    def list_topics(self, topic: str, timeout: float) -> object:
+        return self._consumer.list_topics(topic, timeout=timeout)
+
+    def assign(self, partitions: list[TopicPartition]) -> None:
+        self._consumer.assign(partitions)
+
+    def consume(self, _number: int, timeout: float) -> list[object]:
+        time.sleep(timeout)
+        return []
+
+    def close(self) -> None:
+        self._consumer.close()
+
+
+def test_where_the_client_that_is_kept_hears_nothing_another_is_asked(
+    log: KafkaLog, new_feed: NewFeed, fill: Fill, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("borealis_py.kafka.lookup.AGAIN_S", 0.1)
+    feed = new_feed()
+    fill(feed, [b"1", b"2"])
+    lookup = log.lookup()
+    lookup._client = cast(Consumer, _Deaf(lookup._consumer))
+    assert [record.value for record in lookup.read(feed, 0, 2)] == [b"1", b"2"]
+    lookup.close()
+    with pytest.raises(LogError, match="closed"):
+        lookup.bounds(feed)
 
 
 def test_a_range_that_is_trimmed_is_gone(log: KafkaLog, new_feed: NewFeed, fill: Fill) -> None:
@@ -147,18 +227,22 @@ def test_where_no_broker_is_the_address_and_the_way_out_are_said(
     assert capfd.readouterr() == ("", "")
 
 
-def test_a_setting_that_kafka_does_not_know_is_named() -> None:
+def test_a_setting_that_kafka_does_not_know_is_named(waiter: Waiter) -> None:
     wrong = KafkaLog.of("127.0.0.1:1", {"no.such.setting": "1"})
     opens: list[Callable[[], object]] = [
         lambda: wrong.reader(lambda: None),
         lambda: wrong.appender(lambda: None),
-        lambda: wrong.transactor("x", Feed("t"), lambda: None, last_number(Feed("t"))),
-        wrong.lookup,
+        lambda: wrong.lookup().bounds(Feed("t")),
         wrong.admin,
     ]
     for opening in opens:
         with pytest.raises(LogError, match=r"no\.such\.setting"):
             opening()
+    with closing(wrong.transactor("x", Feed("t"), lambda: None, last_number(Feed("t")))) as transactor:
+        transactor.take_over(1)
+        (event,) = waiter.until(transactor.events)
+    assert isinstance(event, Unknown)
+    assert "no.such.setting" in event.reason
 
 
 def test_a_topic_setting_that_is_refused_names_the_topic(log: KafkaLog, new_feed: NewFeed) -> None:

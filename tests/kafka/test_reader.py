@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
+from confluent_kafka import Consumer, TopicPartition
 
 from borealis_py.kafka import reader as reader_module
 from borealis_py.kafka.log import KafkaLog
@@ -54,6 +55,29 @@ def test_orders_are_obeyed_while_the_buffer_is_full(
     reader.stop(feed)
     reader.open(other, 0)
     assert [r.value for r in waiter.read(reader, 1)] == [b"x"]
+    reader.close()
+
+
+def test_what_is_opened_before_the_first_poll_is_assigned_together(
+    log: KafkaLog, new_feed: NewFeed, fill: Fill, waiter: Waiter, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Beside a feed that is read, the next one would wait for its fetch."""
+    assigned: list[list[str]] = []
+
+    class Noting(Consumer):
+        def incremental_assign(self, partitions: list[TopicPartition]) -> None:
+            assigned.append([partition.topic for partition in partitions])
+            super().incremental_assign(partitions)
+
+    monkeypatch.setattr(reader_module, "Consumer", Noting)
+    monkeypatch.setattr(reader_module, "_FIRST_S", 60.0)
+    feeds = [new_feed() for _ in range(3)]
+    reader = log.reader(waiter.wake)
+    for feed in feeds:
+        fill(feed, [b"x"])
+        reader.open(feed, 0)
+    assert {record.feed for record in waiter.read(reader, 3)} == set(feeds)
+    assert assigned == [[feed.topic for feed in feeds]]
     reader.close()
 
 

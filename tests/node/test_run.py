@@ -203,6 +203,9 @@ def test_what_a_worker_was_forked_with_is_not_looked_through_before_there_is_gar
         set_aside()
         assert inherited() is not None
         left = weakref.ref(Cycle())
+        set_aside()  # for another replica of the process
+        assert inherited() is not None
+        set_aside.ended()
         set_aside()
         assert left() is None
         assert inherited() is None
