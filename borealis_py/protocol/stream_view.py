@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from borealis_py.protocol.delay import Creation, FeedState, Presence, ready_at, view
+from borealis_py.protocol.delay import ALWAYS, Creation, FeedState, Presence, ready_at, view
 from borealis_py.protocol.settings import DelayPolicy
 from sunion.bucket import Buckets
 from sunion.model import StreamRecord
@@ -34,6 +34,8 @@ class StreamView:
         self._feeds = [FeedState(start) for _ in range(replicas)]
         self._creation = Creation(start)
         self._waited: list[tuple[Bucket, int]] = []
+        self._lost_end = 0
+        """Where the last gap that was shown ends."""
 
     @property
     def next(self) -> Bucket:
@@ -65,6 +67,7 @@ class StreamView:
                 continue
             if isinstance(said, Lost):
                 changes += self.view.lost_run(said.first, said.end, said.last_words)
+                self._lost_end = said.end
                 continue
             changes += self.view.stable_run(said.first, said.end, said.output)
             if self.live == self.next:  # nothing tentative is left to correct
@@ -112,6 +115,9 @@ class StreamView:
         presence = Presence.TENTATIVE if self.live in self._fold.tentative else Presence.MISSING
         if presence is Presence.MISSING and max(self._fold.tentative, default=self.live) <= self.live:
             return None
+        best = self._fold.pick(self.live)
+        if best is not None and best.diverged_from < self._lost_end == self.next:
+            return ALWAYS  # it stands on lost buckets, so no replica will say it as stable (R18)
         views = [view(presence, self._feeds, self.live)]
         end = MonotonicUs(created + self.buckets.width_us)
         return ready_at(end, views, DelayPolicy.PROCESS, wait_us=self.wait_us, delta_us=self.wait_us)

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from borealis_py.protocol.stream_view import StreamView
 from sunion.errors import RetentionLost
-from sunion.model import Kind, Output, RecDone, StableBucket, StableRange, StreamRecord, TentativeBucket, Undo
+from sunion.model import GapRange, Kind, Output, RecDone, StableBucket, StableRange, StreamRecord, TentativeBucket, Undo
 from sunion.view import Change
 from tests.sunion.lists import BUCKETS, W
 
@@ -143,6 +145,32 @@ def test_who_is_silent_stays_late_when_all_is_stable() -> None:
     made.show(WAIT - 300_000)
     made.read(WAIT, [(0, stable(0)), (0, stable(1)), (0, tentative(2))])
     assert kinds(made.show(WAIT)) == [(Kind.TENTATIVE, 2, 3)]
+
+
+def lost_from_1_to_3() -> StreamView:
+    """Replica 0 said bucket 0 and ended; replica 1 has begun with bucket 3, and buckets 1 and 2 are lost."""
+    made = reader()
+    assert kinds(made.read(0, [(0, stable(0)), (1, GapRange(1, 1, 3))])) == [(Kind.STABLE, 0, 1), (Kind.GAP, 1, 3)]
+    return made
+
+
+def test_what_stands_on_lost_buckets_is_shown_at_once() -> None:
+    made = lost_from_1_to_3()
+    made.read(0, [(1, replace(tentative(b), completeness=0.0, diverged_from=1)) for b in (3, 4)])
+    assert kinds(made.show(0)) == [(Kind.TENTATIVE, 3, 4), (Kind.TENTATIVE, 4, 5)]
+    assert kinds(made.read(1, [(1, GapRange(1, 3, 5)), (1, stable(5))])) == [(Kind.GAP, 3, 5), (Kind.STABLE, 5, 6)]
+
+
+def test_what_stands_on_a_missing_input_alone_waits_behind_a_gap_too() -> None:
+    made = lost_from_1_to_3()
+    made.read(0, [(1, replace(tentative(3), diverged_from=3))])
+    assert made.show(0) == [], "replica 0 may say it stably"
+
+
+def test_once_a_bucket_is_stable_behind_a_gap_tentative_ones_wait_again() -> None:
+    made = lost_from_1_to_3()
+    made.read(0, [(1, stable(3)), (1, replace(tentative(4), diverged_from=1))])
+    assert made.show(0) == [], "replica 0 may say it stably"
 
 
 def test_a_replica_that_speaks_tentatively_is_not_awaited() -> None:
