@@ -164,6 +164,8 @@ def test_scenarios_are_drawn_widely() -> None:
         pytest.param(99792718, id="lost ahead"),
         # one of the runner's three checkpoints was torn, and an older one of its standby counted as the third
         pytest.param(99801746, id="torn base"),
+        # a standby that was cut off from the control log took over, and stayed cut off when the fault was over
+        pytest.param(71000803, id="cut for ever"),
     ],
 )
 def test_worlds_with_standbys(seed: int) -> None:

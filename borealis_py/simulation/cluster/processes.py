@@ -279,8 +279,9 @@ class Machine:
         return old
 
     def reunite(self, old: Process | None, cut: Cut | None) -> None:
-        """The old process can reach everything again, and will find out."""
-        if old is None or not old.alive:
+        """The old process, which may be another object by now, can reach everything again, and will find out."""
+        old = None if old is None else next((process for process in self.processes if process.name == old.name), None)
+        if old is None:
             return
         old.apart = False
         if cut is not None:
