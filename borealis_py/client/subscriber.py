@@ -20,7 +20,7 @@ from borealis_py.log.base import Feed, Log, LogError, Lookup, OffsetGone, Reader
 from borealis_py.log.clock import Clock
 from borealis_py.log.codec import RowCodec
 from borealis_py.log.corrected import read_gap, read_progress, row_id
-from borealis_py.log.description import Life, check_life
+from borealis_py.log.description import Life, OtherLife, OtherVersion, check_life
 from borealis_py.log.ends import LOOK_US, EndsWatch
 from borealis_py.log.messages import Threshold, decode
 from borealis_py.log.progress import Published
@@ -34,7 +34,7 @@ from borealis_py.query.names import base_name
 from sunion.bucket import Buckets
 from sunion.errors import RetentionLost
 from sunion.model import Kind, StreamRecord
-from sunion.units import Bucket
+from sunion.units import Bucket, MonotonicUs
 from sunion.view import Change
 
 log = structlog.get_logger("borealis.subscriber")
@@ -102,6 +102,11 @@ def polled(reader: Reader, lookup: Lookup, app: str, life: Life) -> list[Record]
         raise
 
 
+LIFE_US = 1_000_000
+"""How often a live view in which a cursor waits looks whether the app has been begun anew: nobody may ever write then
+what it waits for."""
+
+
 class LiveSubscription:
     """Reads all replicas of a query's stream and maintains the consumer's view.
 
@@ -138,6 +143,7 @@ class LiveSubscription:
         self._view = partial(StreamView, query, replicas)
         self._ends = EndsWatch(self._lookup, self._reader)
         self._shown = False
+        self._life_us = 0
         self._begin(start, wait_us)
         self._settings, self._key = Feed(topics.settings(app)), f"threshold/{base_name(query)}".encode()
         self._wait_of = wait_of
@@ -189,6 +195,7 @@ class LiveSubscription:
                 records.append((k, said))
         changes = self.stream.read(now, records)
         self._hold()
+        self._look_at_life(now)
         read_to = self._ends.read_to(now, self._stopped.keys())
         if read_to is not None:
             self._read_to = max(self._read_to, read_to)
@@ -243,10 +250,25 @@ class LiveSubscription:
             elif not waits and feed in self._stopped:
                 self._reader.open(feed, self._stopped.pop(feed))
 
+    def _look_at_life(self, now: int) -> None:
+        """Raises OtherLife, OtherVersion."""
+        if not self._stopped:
+            self._life_us = now + LIFE_US
+        elif now >= self._life_us:
+            self._life_us = now + LIFE_US
+            try:
+                check_life(self._lookup, self._app, self._life.app_uid)
+            except (OtherLife, OtherVersion):
+                raise
+            except LogError as exc:
+                log.info("whether the app was begun anew is not known now", why=str(exc))
+
     def next_wakeup(self) -> int | None:
         """When to poll again if nothing arrives before; None: only when something does."""
         at = self.stream.ready_at()
         now = self._clock.now_us()
+        if self._stopped:
+            at = MonotonicUs(self._life_us if at is None else min(at, self._life_us))
         if self._ends.unanswered:
             return now + LOOK_US
         if at is None or (self._ends.asking and at <= now):

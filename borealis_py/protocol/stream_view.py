@@ -112,12 +112,14 @@ class StreamView:
         created = self._creation.at(self.live)
         if created is None:
             return None
-        presence = Presence.TENTATIVE if self.live in self._fold.tentative else Presence.MISSING
-        if presence is Presence.MISSING and max(self._fold.tentative, default=self.live) <= self.live:
+        later = [bucket for bucket in self._fold.tentative if bucket >= self.live]
+        if not later:
             return None
-        best = self._fold.pick(self.live)
+        nearest = min(later)
+        presence = Presence.TENTATIVE if nearest == self.live else Presence.MISSING
+        best = self._fold.pick(nearest)
         if best is not None and best.diverged_from < self._lost_end == self.next:
-            return ALWAYS  # it stands on lost buckets, so no replica will say it as stable (R18)
+            return ALWAYS  # it stands on lost buckets, so no replica will say it as stable, nor those left out (R18)
         views = [view(presence, self._feeds, self.live)]
         end = MonotonicUs(created + self.buckets.width_us)
         return ready_at(end, views, DelayPolicy.PROCESS, wait_us=self.wait_us, delta_us=self.wait_us)

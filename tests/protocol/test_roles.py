@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -57,6 +57,19 @@ def test_a_runner_that_stands_by_leaves_its_place_at_once() -> None:
     log = [beat(0, True), *[beat(1, False)] * (CLAIM_BEATS + STEP_BEATS), beat(0, False)]
     assert fold(1, *log).runner is None
     assert fold(1, *log).due
+
+
+def test_who_took_over_and_could_not_begin_lets_others_try() -> None:
+    claim = replace(beat(0, True), state="STANDBY")
+    both = [beat(0, False), beat(1, False)] * CLAIM_BEATS
+    failed = [*both, claim, replace(claim, state="RECOVERING"), *both]
+    assert fold(1, *failed).due
+    assert not fold(0, *failed).due
+    began = [*both, claim, beat(0, True), *both]
+    assert fold(0, *began).due
+    assert not fold(1, *began).due
+    again = [*failed, *[beat(0, False)] * STEP_BEATS]
+    assert fold(0, *again).due, "it tries again if nobody else does"
 
 
 def test_the_runner_says_how_far_it_has_spoken() -> None:

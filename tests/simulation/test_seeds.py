@@ -84,6 +84,10 @@ def test_a_seed_run_for_a_given_time_lives_that_long() -> None:
         pytest.param(99717843, Edits(keep=(0, 1, 2), heal_s=9.7), None, id="twins"),
         # a source kept a row until its time, 20 s ahead, had come: the oracle of short logs went by when it was written
         pytest.param(99800439, Edits(keep=(8,), brief=0.25, replicas=1, heal_s=12.6), None, id="row ahead"),
+        # a process that had slept wrote a fourth checkpoint, older than the three that its successor keeps
+        pytest.param(99830254, Edits(keep=(1, 3), heal_s=11.6), None, id="sleeper in a chain"),
+        pytest.param(99830939, Edits(keep=(2, 5), heal_s=8.4), None, id="sleeper"),
+        pytest.param(99832609, Edits(keep=(0, 1), heal_s=4.3), None, id="life that is over"),
         pytest.param(99800808, Edits(keep=(4,), brief=0.25, heal_s=24.7), None, id="row ahead, three sources"),
     ],
 )
@@ -166,6 +170,11 @@ def test_scenarios_are_drawn_widely() -> None:
         pytest.param(99801746, id="torn base"),
         # a standby that was cut off from the control log took over, and stayed cut off when the fault was over
         pytest.param(71000803, id="cut for ever"),
+        # one that could not read its input took over again and again, before the others had their turn
+        pytest.param(99826400, id="no input"),
+        pytest.param(99833864, id="no input of two"),
+        # the live view waited for a standby's topic, into which nobody ever wrote in the app's next life
+        pytest.param(99832609, id="life that is over"),
     ],
 )
 def test_worlds_with_standbys(seed: int) -> None:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from borealis_py.protocol.incarnation import Heartbeat
+from borealis_py.protocol.states import ReplicaState
 
 CLAIM_BEATS = 3
 """Own heartbeats that are read back without one of a replica that runs, before the first standby runs: 0.3 s. Fewer
@@ -23,6 +24,8 @@ PERSIST_BEATS = 10
 did not read."""
 STEP_BEATS = 3
 """How many more the next standby waits for, so that one runs at a time: 0.2 s, or 0.3 s of one that computes."""
+
+_BEGINNING = frozenset({ReplicaState.STANDBY.value, ReplicaState.RECOVERING.value})
 
 
 class Role(Enum):
@@ -67,6 +70,10 @@ class RoleFold:
         """Heartbeats of replicas that run and are not the runner, since they did."""
         self._before: int | None = None
         """Who ran before the runner, and was not heard since."""
+        self._began = False
+        """Whether the runner has begun to run: it has said more than that it takes over."""
+        self._failed: Counter[int] = Counter()
+        """How often each replica took over, and stood by again, without having begun since."""
         self._patience = CLAIM_BEATS
         self._calm = 0
 
@@ -82,6 +89,7 @@ class RoleFold:
         if not beat.runs:
             if runs:
                 self.runner = None
+                self._failed[who] += not self._began
             self._since[who] += 1
             self._late[who] = 0
         elif runs or self.runner is None or self._since[who] >= CLAIM_BEATS or self._persists(who):
@@ -98,6 +106,10 @@ class RoleFold:
     def _ran(self, who: int, beat: Heartbeat) -> None:
         if self.runner is not None and self.runner.replica != who:
             self._before = self.runner.replica
+        same = self.runner is not None and self.runner.replica == who
+        self._began = (same and self._began) or beat.state not in _BEGINNING
+        if self._began:
+            self._failed[who] = 0
         self.runner = Runner(who, beat.ack_s)
         self._since.clear()
         self._late[who] = 0
@@ -113,8 +125,12 @@ class RoleFold:
     @property
     def due(self) -> bool:
         """Whether this replica, which stands by, is to run now."""
-        before = sum(heard > 0 and who < self.replica for who, heard in self._since.items())
+        before = sum(heard > 0 and self._place(who) < self._place(self.replica) for who, heard in self._since.items())
         return self._since[self.replica] >= self._patience + STEP_BEATS * before
+
+    def _place(self, who: int) -> tuple[int, int]:
+        """Its place in the queue: who took over and could not begin, since it reaches no input, lets others try."""
+        return self._failed[who], who
 
     @property
     def runs(self) -> bool:
