@@ -159,7 +159,7 @@ class LiveSubscription:
         for feed, offset in offsets.items():
             self._reader.open(feed, offset)
         self._read_to = ALWAYS
-        self._ends.ask(self._clock.now_us(), list(self._feeds))  # early: the first looks up the brokers
+        self._ends.ask(self._clock.now_us(), list(self._feeds))  # anew: what was asked before knows other positions
 
     def _follow_settings(self) -> None:
         first, end = self._lookup.bounds(self._settings)

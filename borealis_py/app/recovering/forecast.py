@@ -30,7 +30,7 @@ one's last may have come just before, is not seen: readers of active standbys st
 `borealis bench recovery`."""
 START_S, WAY_S = 0.15, 0.02
 """From knowing that it is to run until a standby that does not compute gives results again: 0.05 to 0.1 s to find where
-to begin, as much to open its inputs and catch up, in the same bench. A record's way to it."""
+to begin, as much to open its inputs and catch up, in timelines of that bench's kills. A record's way to it."""
 BUCKET_S = 0.001
 """To read one bucket again, beside its rows: between the 0.5 ms of catching up on an idle machine, rows and all
 (`borealis bench throughput`), and the 2 ms of `borealis bench recovery` on one that did much else."""

@@ -104,10 +104,10 @@ class RoleFold:
         return self.runner is not None and who < self.runner.replica and self._late[who] >= PERSIST_BEATS
 
     def _ran(self, who: int, beat: Heartbeat) -> None:
-        if self.runner is not None and self.runner.replica != who:
-            self._before = self.runner.replica
-        same = self.runner is not None and self.runner.replica == who
-        self._began = (same and self._began) or beat.state not in _BEGINNING
+        before = None if self.runner is None else self.runner.replica
+        if before not in (None, who):
+            self._before = before
+        self._began = (before == who and self._began) or beat.state not in _BEGINNING
         if self._began:
             self._failed[who] = 0
         self.runner = Runner(who, beat.ack_s)
