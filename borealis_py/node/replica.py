@@ -207,7 +207,8 @@ class Replica:
         """One turn.
 
         Raises:
-            Superseded: a newer incarnation has this index. SteppedBack: another replica runs.
+            Superseded: a newer incarnation has this index. NumberShared: another has this one's number.
+            SteppedBack: another replica runs.
             RetentionLost: the log no longer holds what is needed.
             OtherLife, OtherVersion: the app was reset, or another version writes it.
             LogError: the log refused a record of the own stream, or cannot be read; start again from the last
@@ -233,6 +234,8 @@ class Replica:
     def _turn(self) -> None:
         if self._resuming.ended is not None:
             raise self._resuming.ended
+        if self._trimmer is not None and self._trimmer.number_shared is not None:
+            raise NumberShared(self._trimmer.number_shared)
         self._unpublished.check()
         wall = self._clock.wall_us()
         self._unreachable = self._input_reader.unreachable(wall)

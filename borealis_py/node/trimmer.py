@@ -75,7 +75,7 @@ class Trims:
 
 
 class Trimmer:
-    """Used by one thread, but for `sent`."""
+    """Used by one thread, but for `number_shared`."""
 
     def __init__(self, spec: ReplicaSpec, trimming: Trimming, clock: Clock) -> None:
         self._spec, self._trimming, self._clock = spec, trimming, clock
@@ -90,6 +90,11 @@ class Trimmer:
     def _begin(self) -> None:
         self._fold = AckFold(self._me, self._trimming.silence_us)
         self._read_to = 0
+
+    @property
+    def number_shared(self) -> str | None:
+        """Why its replica must start again with a number of its own (B30); None: it need not."""
+        return self._fold.number_shared
 
     def decide(
         self,

@@ -112,14 +112,12 @@ class StreamView:
         created = self._creation.at(self.live)
         if created is None:
             return None
-        later = [bucket for bucket in self._fold.tentative if bucket >= self.live]
-        if not later:
+        if not any(bucket >= self.live for bucket in self._fold.tentative):
             return None
-        nearest = min(later)
-        presence = Presence.TENTATIVE if nearest == self.live else Presence.MISSING
-        best = self._fold.pick(nearest)
+        best = self._fold.pick(self.live)
         if best is not None and best.diverged_from < self._lost_end == self.next:
-            return ALWAYS  # it stands on lost buckets, so no replica will say it as stable, nor those left out (R18)
+            return ALWAYS  # it stands on lost buckets, so no replica will say it as stable (R18)
+        presence = Presence.MISSING if best is None else Presence.TENTATIVE
         views = [view(presence, self._feeds, self.live)]
         end = MonotonicUs(created + self.buckets.width_us)
         return ready_at(end, views, DelayPolicy.PROCESS, wait_us=self.wait_us, delta_us=self.wait_us)

@@ -13,7 +13,7 @@ from structlog.testing import capture_logs
 
 from borealis_py.client.target import Target
 from borealis_py.log import topics
-from borealis_py.log.acks import read_ack
+from borealis_py.log.acks import ack_record, read_ack
 from borealis_py.log.base import Feed, Fenced, LogError, NewRecord, TopicSpec, TransactorEvent, Unknown
 from borealis_py.log.corrected import Progress, progress_record, transaction
 from borealis_py.log.description import APP_KEY, Life
@@ -39,7 +39,7 @@ from borealis_py.node.spec import ReplicaSpec
 from borealis_py.node.telling import AGAIN_US
 from borealis_py.protocol.redo import RedoJob, RedoPlace
 from borealis_py.protocol.settings import Delays, Timing
-from borealis_py.protocol.trimming import Graph, Need, NodeReads, ReplicaName, Trimming
+from borealis_py.protocol.trimming import Graph, Need, NodeReads, ReplicaName, Retain, Trimming
 from borealis_py.protocol.turn import AskEnds, CancelRedo, EmitEvent, SaveCheckpoint, StartRedo, WriterLost
 from borealis_py.query.spec import Serves
 from borealis_py.simulation.cluster.clock import Scheduler
@@ -334,6 +334,18 @@ def test_who_shares_its_number_with_another_that_stays_starts_again(world: World
     world.run(replica, 1)
     other = heartbeat(0, replica.manager.identity.inc, uid="a")
     world.log.broker.append(NewRecord(world.spec.control_feed, encode(other), beat_key("q", 0)))
+    with pytest.raises(NumberShared, match="a has incarnation 1, too"):
+        world.run(replica, 1)
+
+
+def test_who_is_not_believed_since_another_acknowledged_by_its_number_starts_again(world: World) -> None:
+    world.spec = replace(world.spec, inputs=(Input.source("s"),), trimming=Trimming(ONE_NODE, {"q": Retain(0)}))
+    replica = world.start()
+    me = replica.manager.identity
+    other = Need(inc=me.inc, uid="a", number=1, bucket=FIRST, offsets={"s": 0})
+    world.log.broker.append(ack_record("app", me.app_uid, ReplicaName("q", 0), other))
+    world.run(replica, 1)
+    replica.decide_trims(world.log.client("q").lookup())
     with pytest.raises(NumberShared, match="a has incarnation 1, too"):
         world.run(replica, 1)
 

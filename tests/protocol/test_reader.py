@@ -156,9 +156,9 @@ def lost_from_1_to_3() -> StreamView:
 
 def test_what_stands_on_lost_buckets_is_shown_at_once() -> None:
     made = lost_from_1_to_3()
-    made.read(0, [(1, replace(tentative(b), completeness=0.0, diverged_from=1)) for b in (3, 5)])  # 4 is empty
-    assert kinds(made.show(0)) == [(Kind.TENTATIVE, 3, 4), (Kind.TENTATIVE, 5, 6)]
-    assert kinds(made.read(1, [(1, GapRange(1, 3, 6)), (1, stable(6))])) == [(Kind.GAP, 3, 6), (Kind.STABLE, 6, 7)]
+    made.read(0, [(1, replace(tentative(b), completeness=0.0, diverged_from=1)) for b in (3, 4)])
+    assert kinds(made.show(0)) == [(Kind.TENTATIVE, 3, 4), (Kind.TENTATIVE, 4, 5)]
+    assert kinds(made.read(1, [(1, GapRange(1, 3, 5)), (1, stable(5))])) == [(Kind.GAP, 3, 5), (Kind.STABLE, 5, 6)]
 
 
 def test_what_stands_on_a_missing_input_alone_waits_behind_a_gap_too() -> None:

@@ -87,7 +87,8 @@ def test_a_seed_run_for_a_given_time_lives_that_long() -> None:
         # a process that had slept wrote a fourth checkpoint, older than the three that its successor keeps
         pytest.param(99830254, Edits(keep=(1, 3), heal_s=11.6), None, id="sleeper in a chain"),
         pytest.param(99830939, Edits(keep=(2, 5), heal_s=8.4), None, id="sleeper"),
-        pytest.param(99832609, Edits(keep=(0, 1), heal_s=4.3), None, id="life that is over"),
+        # the twin that had acknowledged first by the number of both gave way, and the other one was never believed
+        pytest.param(90004554, Edits(keep=(3, 4), heal_s=6.8), None, id="not believed"),
         pytest.param(99800808, Edits(keep=(4,), brief=0.25, heal_s=24.7), None, id="row ahead, three sources"),
     ],
 )
@@ -173,6 +174,8 @@ def test_scenarios_are_drawn_widely() -> None:
         # one that could not read its input took over again and again, before the others had their turn
         pytest.param(99826400, id="no input"),
         pytest.param(99833864, id="no input of two"),
+        # a live view waited for the empty buckets among those that stand on lost ones: nobody spoke of them
+        pytest.param(99828230, id="empty ones"),
         # the live view waited for a standby's topic, into which nobody ever wrote in the app's next life
         pytest.param(99832609, id="life that is over"),
     ],

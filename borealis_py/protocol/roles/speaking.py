@@ -152,15 +152,12 @@ class Speaking:
     def last_words(
         self, first: int, end: int, outputs: Mapping[int, Output], waited_us: Callable[[int], int]
     ) -> list[Effect]:
-        """Emit as tentative what has just run on complete input, and on a state that lacks lost buckets (R18): buckets
-        with output, and the last one."""
-        first, end = max(first, self._output.stable), min(end, self.losing.whole)
-        if end <= first:
-            return []
+        """Emit as tentative what has just run on complete input, and on a state that lacks lost buckets (R18). Empty
+        buckets too: a view would wait for them."""
         effects: list[Effect] = []
-        for bucket in sorted({*(b for b in outputs if first <= b < end), end - 1}):
-            output, label = outputs.get(bucket, Output()), self.losing.label(Bucket(bucket))
-            effects += self.tentative(Bucket(bucket), output, label, (), waited_us(bucket))
+        for bucket in map(Bucket, range(max(first, self._output.stable), min(end, self.losing.whole))):
+            label = self.losing.label(bucket)
+            effects += self.tentative(bucket, outputs.get(bucket, Output()), label, (), waited_us(bucket))
         return effects
 
     def new(self, outputs: Mapping[int, Output]) -> Mapping[int, Output]:

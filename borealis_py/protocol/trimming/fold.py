@@ -21,9 +21,15 @@ SENT_MAX = 64
 
 
 class AckFold:
-    """What the replicas of an app have said, as far as one of them has read. `own`: that one."""
+    """What the replicas of an app have said, as far as one of them has read. `own`: that one.
+
+    Attributes:
+        number_shared: why that one must start again with a number of its own: what it says by the one it has is not
+            believed (B30). None: it need not.
+    """
 
     def __init__(self, own: ReplicaName, silence_us: int = SILENCE_US) -> None:
+        self.number_shared: str | None = None
         self._own = own
         self._silence_us = silence_us
         self._said: dict[ReplicaName, Need] = {}
@@ -43,11 +49,12 @@ class AckFold:
     def read(self, name: ReplicaName, need: Need, now: MonotonicUs) -> None:
         """Take an acknowledgement, in the log's order. Of the highest incarnation the last one counts; the first that
         has a number owns it (B30)."""
-        if name == self._own:
-            at = self._sent_us.pop((need.inc, need.uid, need.number), None)
-            self._read_back_us = at if at is not None else self._read_back_us
+        at = self._sent_us.pop((need.inc, need.uid, need.number), None) if name == self._own else None
+        self._read_back_us = at if at is not None else self._read_back_us
         before = self._said.get(name)
         if before is not None:
+            if at is not None and need.inc == before.inc and need.uid != before.uid:
+                self.number_shared = f"replica {name.index}: {before.uid} has incarnation {before.inc}, too"
             if need.inc < before.inc or (need.inc == before.inc and need.uid != before.uid):
                 return
             if need.inc == before.inc and need.number <= before.number:

@@ -45,6 +45,26 @@ def test_of_the_highest_incarnation_the_last_word_counts_whatever_arrives_when()
     assert it.needs().said[A].bucket == 3, "a new start may know of fewer checkpoints"
 
 
+def test_who_is_not_believed_since_another_spoke_first_by_its_number_starts_again() -> None:
+    """The other one may have ended for good: the log had deleted what both would have known each other by."""
+    it = AckFold(A)
+    mine = need(9, inc=2, uid="mine")
+    it.sent(mine, 0)
+    for word in (need(7, inc=2, uid="x"), mine):
+        assert it.number_shared is None
+        it.read(A, word, 1)
+    assert it.number_shared == "replica 0: x has incarnation 2, too"
+
+
+def test_who_reads_what_others_said_by_older_numbers_goes_on() -> None:
+    it = AckFold(A)
+    mine = need(9, inc=2, uid="mine")
+    it.sent(mine, 0)
+    for word in (need(7, inc=1, uid="x"), need(8, inc=1, uid="y"), mine, need(8, inc=2, uid="x")):
+        it.read(A, word, 1)
+    assert it.number_shared is None
+
+
 def test_nothing_goes_while_anything_is_in_doubt_and_it_is_said_of_whom() -> None:
     unsaid = fold((A, need(7)), (C, need(6))).needs()
     assert limits(unsaid) == (TrimLimit(None, ("a.r1 (has said nothing yet)",)),) * 2
