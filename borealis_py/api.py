@@ -10,6 +10,8 @@ import threading
 from collections.abc import Iterator, Mapping
 from typing import Any, Literal, get_args
 
+import structlog
+
 from borealis_py.app.state import AppState, read_app
 from borealis_py.client.publisher import Publisher
 from borealis_py.client.stimes import Boundaries
@@ -25,7 +27,7 @@ from borealis_py.config.config import load
 from borealis_py.config.kafka import log_of
 from borealis_py.kafka.log import KafkaLog
 from borealis_py.log import topics
-from borealis_py.log.base import Log
+from borealis_py.log.base import Log, OffsetGone
 from borealis_py.log.clock import SystemClock
 from borealis_py.observe.live_view import forgets, open_live, worth_showing
 from borealis_py.query.partitions import parts_of
@@ -33,6 +35,8 @@ from borealis_py.query.spec import count_of
 from borealis_py.query.units import parse_duration
 from reconcile.replay_context import make_kernel
 from sunion.bucket import Buckets
+
+logger = structlog.get_logger("borealis.client")
 
 ViewName = Literal["corrected", "live", "raw"]
 Boundary = Literal["clock", "data", "paced"]
@@ -104,7 +108,13 @@ def raw(log: Log, state: AppState, query: str, replica: int, stop: threading.Eve
             reader.open(feed, lookup.bounds(feed)[0])
         while feeds and not stop.is_set():
             woken.clear()
-            for feed, record in raw_records(reader.poll()):
+            try:
+                records = reader.poll()
+            except OffsetGone as gone:  # replicas delete what nobody needs (R16), and whoever looks may be slow
+                logger.warning("deleted records skipped", topic=gone.feed.topic, offset=gone.offset)
+                reader.open(gone.feed, lookup.bounds(gone.feed)[0])
+                continue
+            for feed, record in raw_records(records):
                 yield record if exchange is None else {"partition": feed.partition, **record}
                 if record.get("end", 0) >= last:  # of a boundary: the sources have ended
                     feeds.discard(feed)

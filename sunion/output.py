@@ -176,10 +176,14 @@ class SOutput:
         """Token of the first record that is not acknowledged; above all tokens if there is none."""
         return self._outbox[0][0] if self._outbox else self._token + 1
 
-    def said_elsewhere(self, end: int) -> None:
-        """Another replica's topic holds every stable bucket below `end`, so a standby need not say those (R17)."""
-        while self._outbox and _end(self._outbox[0][1]) <= end:
-            self.acknowledged(self._outbox[0][0])
+    def said_elsewhere(self, stable: int, live: int) -> None:
+        """Another replica's topic holds every stable bucket below `stable`, and every one in some form below `live`, so
+        a standby need not say those (R17)."""
+        while self._outbox:
+            token, record = self._outbox[0]
+            if _end(record) > (live if isinstance(record, TentativeBucket) else stable):
+                return
+            self.acknowledged(token)
 
     def _keep(self, bucket: int, output: Output) -> None:
         if bucket < self.published:

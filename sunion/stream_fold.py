@@ -187,8 +187,8 @@ class StreamFold:
         self._reach(end)
         words = {bucket: word for bucket in self.tentative if bucket < end if (word := self.pick(bucket)) is not None}
         said.append(Lost(self.next, end, dict(sorted(words.items()))))
-        self.next = end
-        self._drop(end)
+        since, self.next = self.next, end
+        self._drop(since, end)
         return True
 
     def _stable(
@@ -206,8 +206,8 @@ class StreamFold:
         self._reach(end)
         if end > self.next:
             said.append(Stable(self.next, end, output))
-            self.next = end
-            self._drop(end)
+            since, self.next = self.next, end
+            self._drop(since, end)
         return True
 
     def _store(self, replica: int, record: TentativeBucket, said: list[Word]) -> None:
@@ -261,11 +261,14 @@ class StreamFold:
     def passed(self, live: int) -> None:
         """The owner's live frontier moved: tentative buckets below it are no longer needed."""
         if live > self.live:
-            self.live = live
-            self._drop(live)
+            since, self.live = self.live, live
+            self._drop(since, live)
 
-    def _drop(self, below: int) -> None:
-        for bucket in [b for b in self.tentative if b < below]:
+    def _drop(self, since: int, below: int) -> None:
+        """Forget what is tentative in [since, below); all before `since` is forgotten."""
+        for bucket in range(since, below) if below - since < len(self.tentative) else list(self.tentative):
+            if bucket >= below or bucket not in self.tentative:
+                continue
             self.tentative_rows -= sum(self.count(record) for record in self.tentative.pop(bucket).values())
         for replica, dropped in list(self._dropped.items()):
             if dropped.high < below:

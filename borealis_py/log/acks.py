@@ -153,13 +153,31 @@ def read_acks(lookup: Lookup, app: str, life: Life) -> Iterator[tuple[ReplicaNam
             yield said
 
 
-def last_needs(lookup: Lookup, app: str, life: Life) -> dict[ReplicaName, Need]:
-    """What the highest incarnation of each replica has acknowledged last. Raises LogError."""
-    found: dict[ReplicaName, Need] = {}
-    for name, word in read_acks(lookup, app, life):
-        if isinstance(word, Need) and (name not in found or word.inc >= found[name].inc):
-            found[name] = word
-    return found
+class LastNeeds:
+    """What the highest incarnation of each replica has acknowledged last; the first that has a number owns it (B30).
+    What was read once is not read again."""
+
+    def __init__(self, app: str, life: Life) -> None:
+        self._feed, self._life = Feed(topics.acks(app)), life
+        self._found: dict[ReplicaName, Need] = {}
+        self._read_to = 0
+
+    def read(self, lookup: Lookup) -> Mapping[ReplicaName, Need]:
+        """As the log has it now. Raises LogError."""
+        first, end = lookup.bounds(self._feed)
+        if end < self._read_to:  # the topic was made again
+            self._found, self._read_to = {}, 0
+        for record in lookup.read(self._feed, max(first, self._read_to), end):
+            said = read_ack(record, self._life)
+            if said is not None and isinstance(said[1], Need):
+                self._take(said[0], said[1])
+        self._read_to = end
+        return self._found
+
+    def _take(self, name: ReplicaName, need: Need) -> None:
+        before = self._found.get(name)
+        if before is None or need.inc > before.inc or (need.inc, need.uid) == (before.inc, before.uid):
+            self._found[name] = need
 
 
 def published_by(lookup: Lookup, app: str, life: Life, node: str) -> Bucket | None:

@@ -9,10 +9,11 @@ import platform
 from collections import deque
 from collections.abc import Iterator
 
-from borealis_py.log.acks import ack_record, last_needs
+from borealis_py.log.acks import LastNeeds, ack_record
 from borealis_py.log.base import Lookup, NewRecord
 from borealis_py.log.description import Life
 from borealis_py.node.checkpoints import KEEP
+from borealis_py.node.endings import NumberShared
 from borealis_py.node.spec import ReplicaSpec
 from borealis_py.protocol.incarnation import Identity, StartPoint
 from borealis_py.protocol.trimming import KeptCheckpoint, Need, ReplicaName, least
@@ -30,8 +31,10 @@ class Acknowledging:
         self._spec, self._identity, self._every_us = spec, identity, every_us
         self._sources = tuple(of.name for of in spec.inputs if not of.replicas)
         self._place = spec.checkpoint_uri or f"{spec.host or platform.node()}:{spec.data_dir}"
+        self._needs = LastNeeds(spec.app, Life(spec.app_uid))
         self._number = 0
         self._said: tuple[KeptCheckpoint, ...] | None = None
+        self._repeated: tuple[KeptCheckpoint, Bucket | None] | None = None
         self._said_us = MonotonicUs(0)
         self._sent: deque[tuple[Need, MonotonicUs]] = deque(maxlen=SENT_MAX)
 
@@ -60,8 +63,7 @@ class Acknowledging:
 
     def _last(self, lookup: Lookup) -> dict[int, Need]:
         """What each replica of the node has acknowledged last, by its index. Raises LogError."""
-        needs = last_needs(lookup, self._spec.app, Life(self._spec.app_uid))
-        return {name.index: need for name, need in needs.items() if name.node == self._spec.node}
+        return {name.index: need for name, need in self._needs.read(lookup).items() if name.node == self._spec.node}
 
     def due(
         self, now: MonotonicUs, kept: tuple[KeptCheckpoint, ...] | None, published: Bucket | None
@@ -81,18 +83,24 @@ class Acknowledging:
         return self._record(now, least(kept, Bucket(self._spec.origin), len(self._sources), KEEP), published)
 
     def repeated(self, now: MonotonicUs, lookup: Lookup, runner: int) -> NewRecord | None:
-        """What replica `runner` has acknowledged last, as the own word; None: it has said nothing, or keeps its
-        checkpoints where a standby on this machine does not find them.
+        """What replica `runner` has acknowledged last, as the own word; None: that was said already, it has said
+        nothing, or keeps its checkpoints where a standby on this machine does not find them.
 
         Raises:
-            LogError: the log cannot be read.
+            LogError: the log cannot be read. NumberShared: what this one says counts for nobody (B30).
         """
-        said = self._last(lookup).get(runner)
+        last, me = self._last(lookup), self._identity
+        own = last.get(me.replica)
+        if own is not None and own.inc == me.inc and own.uid != me.uid:
+            raise NumberShared(f"replica {me.replica}: {own.uid} has incarnation {own.inc}, too")
+        said = last.get(runner)
         if said is None or said.place != self._place or set(said.offsets) != set(self._sources):
             return None
-        return self._record(
-            now, KeptCheckpoint(said.bucket, tuple(said.offsets[s] for s in self._sources)), said.published
-        )
+        oldest = KeptCheckpoint(said.bucket, tuple(said.offsets[s] for s in self._sources))
+        if (oldest, said.published) == self._repeated and now - self._said_us < REPEAT_US:
+            return None
+        self._repeated = oldest, said.published
+        return self._record(now, oldest, said.published)
 
     def sent(self) -> Iterator[tuple[Need, MonotonicUs]]:
         """What was said since the last call, and when. May be called in another thread."""

@@ -56,6 +56,10 @@ class Pulse:
         self._last: NewRecord | None = None
         self._said_us = self._began_us = 0
 
+    def pace(self, timing: Timing) -> None:
+        """Go by these times from now on."""
+        self._timing = timing
+
     def turn(self, now: int) -> None:
         """A turn begins at `now`, in microseconds of the monotonic clock."""
         self._began_us = now

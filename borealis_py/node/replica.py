@@ -216,12 +216,13 @@ class Replica:
         """
         try:
             self._turn()
-        except RetentionLost as lost:
-            self._give_way(lost)
+        except (RetentionLost, NumberShared) as ended:
+            self._give_way(ended)
             raise
 
-    def _give_way(self, lost: RetentionLost) -> None:
-        """What a successor does not need may be deleted before this replica has read that there is one (R16).
+    def _give_way(self, ended: RetentionLost | NumberShared) -> None:
+        """What a successor does not need may be deleted before this replica has read that there is one (R16), and if
+        this one began anew, its new number would end that one.
 
         Raises:
             Superseded: there is. LogError: it cannot be found out.
@@ -229,7 +230,7 @@ class Replica:
         for offset, beat in self._input_reader.recent_beats():
             self.manager.control.read(offset, beat)
         if self.manager.control.superseded is not None:
-            raise Superseded(self.manager.control.superseded) from lost
+            raise Superseded(self.manager.control.superseded) from ended
 
     def _turn(self) -> None:
         if self._resuming.ended is not None:

@@ -127,6 +127,8 @@ class _Incarnation:
             stands = self._spec.recovery.idles and not self._moves
             standing = self._stand_by(opened) if stands else None
             if not self._stop.is_set():
+                if standing is not None:
+                    standing.begins()
                 self._run(kernel, make_redos, standing)
 
     def _stand_by(self, opened: ExitStack) -> Standing:

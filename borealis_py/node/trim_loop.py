@@ -32,11 +32,13 @@ class TrimLoop:
         self._clients: tuple[Lookup, Deleter] | None = None
         self._told: dict[Feed, str] = {}
         self._failed = ""
+        self._trims = Trims()
+        """What was decided last."""
 
     def once(self) -> None:
         """Decide and delete. Where everything is to be kept it needs no client.
 
-        A failure is logged once, and tried again with new clients the next time.
+        A failure is logged once and told in the replica's status, and tried again with new clients the next time.
         """
         if not self._replica.trims_anything:
             self.close()
@@ -44,9 +46,10 @@ class TrimLoop:
             return
         try:
             lookup, deleter = self._clients or self._open()
-            trims = self._replica.decide_trims(lookup)
+            self._trims = trims = self._replica.decide_trims(lookup)
             refused = deleter.delete_before(trims.deletions) if trims.deletions else {}
         except LogError as exc:
+            self._replica.trimmed(self._trims, {feed: str(exc) for of in self._trims.found for feed in of.feeds})
             if str(exc) != self._failed:
                 log.warning("nothing is trimmed: the log cannot be used for it", why=str(exc))
             self._failed = str(exc)
@@ -57,7 +60,8 @@ class TrimLoop:
         for feed, why in refused.items():
             if self._told.get(feed) != why:
                 log.warning("not trimmed; everything else goes on", topic=feed.topic, partition=feed.partition, why=why)
-        self._told.update(refused)
+        others = {feed: why for feed, why in self._told.items() if feed not in trims.deletions}
+        self._told = {**others, **refused}
 
     def _open(self) -> tuple[Lookup, Deleter]:
         lookup = self._log.lookup()

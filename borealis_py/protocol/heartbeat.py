@@ -32,7 +32,6 @@ class HeartbeatTimer:
         self._asking = False
         self._runs: bool | None = None
         self._old_ask: int | None = None
-        self._last: list[SendHeartbeat] = []
 
     @property
     def next_us(self) -> MonotonicUs:
@@ -78,7 +77,7 @@ class HeartbeatTimer:
         self._beat_at, self._asking, self._checkpoint_bucket, self._runs = now, asking, checkpoint_bucket, runs
         ask = None if ask == self._old_ask else ask
         me = self._identity
-        self._last = [
+        return [
             SendHeartbeat(
                 Heartbeat(
                     app_uid=me.app_uid,
@@ -97,8 +96,3 @@ class HeartbeatTimer:
                 )
             )
         ]
-        return self._last
-
-    def again(self) -> list[SendHeartbeat]:
-        """The last heartbeat once more: its replica steps back, and shows that it has lived. None, if it sent none."""
-        return self._last

@@ -18,7 +18,7 @@ from borealis_py.protocol.checkpointing import Checkpointing, rebuilding
 from borealis_py.protocol.control import ControlFold, Recovery
 from borealis_py.protocol.heartbeat import HeartbeatTimer
 from borealis_py.protocol.history import History
-from borealis_py.protocol.incarnation import Identity, ReplicaStatus, RowCounts, StartPoint
+from borealis_py.protocol.incarnation import Identity, ReplicaStatus, StartPoint
 from borealis_py.protocol.input_state import InputState
 from borealis_py.protocol.labels import Labels
 from borealis_py.protocol.log_ends import LogEnds
@@ -69,7 +69,7 @@ class Manager:
             unpublished_bytes_max=timing.unpublished_bytes_max)  # fmt: skip
         self.control = control or ControlFold(identity.replica, identity.inc, identity.uid, timing.suspicion_beats)
         self.losing = Losing(start, config.sources, config.fragment.lookback_buckets, config.origin)
-        self.speaking = Speaking(identity, self.output, start, role, timing, self.losing)
+        self.speaking = Speaking(identity, self.output, start, role, timing, self.losing, config.ops)
         self.stagger = Stagger(timing)
         self.publishing = Publishing(identity.replica, timing, config.origin)
         self.publishing.at_once = role is Role.TOOK_OVER
@@ -77,7 +77,6 @@ class Manager:
         self.reconciliation = Reconciliation(timing, self._pace, config.spark)
         how = rebuilding(start, self.union, config.rebuild_buckets, config.fragment)
         self.checkpointing = Checkpointing(timing, max(start.bucket, own), how)
-        self.counts = RowCounts()
         self.f_s = self.f_l = start.bucket
         self.state, self._recovery = ReplicaState.RECOVERING, Recovery()
         self._heart = HeartbeatTimer(identity, timing)
@@ -174,7 +173,7 @@ class Manager:
         """Take over, or step back (R17). Returns whether this incarnation ends."""
         stood_by, said = not self.speaking.runs, self.speaking.turn(self._now, self.control, self.f_s)
         ends = any(isinstance(effect, StepBack) for effect in said)
-        self._effects += [*self._heart.again(), *said] if ends else said
+        self._effects += said
         if stood_by and self.speaking.runs:
             self.publishing.at_once = True
             self._set_state()
@@ -260,7 +259,8 @@ class Manager:
         """Run complete buckets once, on the state that both frontiers share (R2)."""
         if self._busy or not self.f_s == self.f_l < self.complete:
             return
-        self._step_stable(self.intake.slice(self.f_s, self.complete, self._pace, self.speaking.slice_most)[0])
+        to = self.speaking.run_to(self.f_s, self.complete)
+        self._step_stable(self.intake.slice(self.f_s, to, self._pace, self.speaking.slice_most)[0])
         self.intake.forgive()
 
     def _step_stable(self, end: Bucket) -> None:
@@ -277,7 +277,6 @@ class Manager:
         self.f_s = end
         if together:
             self.f_l, self._l = end, self._s
-        self.counts.stable(outputs, self._ops)
 
     def _ready_at(self, bucket: Bucket) -> MonotonicUs | None:
         """When `bucket` may run live; None: not in the present state."""
@@ -326,8 +325,6 @@ class Manager:
         self._effects += self.speaking.tentative(bucket, output, label, share.missing, waited_us)
         self.f_l = Bucket(bucket + 1)
         self.intake.on_live_run(bucket)
-        if self.speaking.heard(bucket):
-            self.counts.tentative(output, self._ops)
         self._set_state()
         if first_one:
             self._effects.append(EmitEvent("FIRST_TENTATIVE", f"bucket {bucket} ran {label}"))
@@ -370,7 +367,7 @@ class Manager:
         return ReplicaStatus(
             identity=self.identity, state=self.state.value, f_s=self.f_s, f_l=self.f_l, asking=self.stagger.asking,
             granted=self.stagger.granted, head=self.control.head, writer=self.publishing.phase.value,
-            progress=self.publishing.frontier, counts=replace(self.counts), inputs=self.intake.statuses(),
+            progress=self.publishing.frontier, counts=replace(self.speaking.counts), inputs=self.intake.statuses(),
             disagreement=self.publishing.disagreement.found, lost=self.losing.lost,
         )  # fmt: skip
 

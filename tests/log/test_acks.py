@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from dataclasses import replace
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
-from borealis_py.log.acks import Forgotten, ack_record, audit_record, forget_record, last_needs, read_ack, read_audit
-from borealis_py.log.base import Feed, NewRecord, Record
+from borealis_py.log.acks import Forgotten, LastNeeds, ack_record, audit_record, forget_record, read_ack, read_audit
+from borealis_py.log.base import Feed, Lookup, NewRecord, Record
 from borealis_py.log.description import Life
 from borealis_py.protocol.trimming import Need, ReplicaName
 from sunion.units import Bucket, Offset
@@ -120,4 +121,28 @@ def test_of_each_replica_the_last_word_of_its_highest_incarnation_counts() -> No
         forget_record("app", "a1", other), ack_record("app", "a0", third, NEED), ack_record("app", "a1", third, newer)
     )
     log.put(NewRecord(Feed("app.acks"), b"{", b"sum/2"), audit_record("app", "a1", "sum", Bucket(9), {}))
-    assert last_needs(log.lookup(), "app", Life("a1")) == {NAME: last, other: NEED, third: newer}
+    assert LastNeeds("app", Life("a1")).read(log.lookup()) == {NAME: last, other: NEED, third: newer}
+
+
+def test_what_was_read_is_not_read_again_and_who_has_a_number_first_owns_it() -> None:
+    log, read = InstantLog(), list[tuple[int, int]]()
+    log.create(["app.acks"])
+    it, lookup = LastNeeds("app", Life("a1")), cast(Lookup, Reads(log.lookup(), read))
+    log.put(ack_record("app", "a1", NAME, NEED))
+    assert it.read(lookup) == {NAME: NEED}
+    twin, later = replace(NEED, uid="twin", number=9), replace(NEED, number=5)
+    log.put(ack_record("app", "a1", NAME, twin), ack_record("app", "a1", NAME, later))
+    assert it.read(lookup) == {NAME: later}
+    assert read == [(0, 1), (1, 3)]
+
+
+class Reads:
+    """A lookup that notes what is read in `ranges`."""
+
+    def __init__(self, lookup: Lookup, ranges: list[tuple[int, int]]) -> None:
+        self._lookup, self._ranges = lookup, ranges
+        self.bounds = lookup.bounds
+
+    def read(self, feed: Feed, first: int, end: int) -> Iterator[Record]:
+        self._ranges.append((first, end))
+        return self._lookup.read(feed, first, end)

@@ -13,6 +13,7 @@ from borealis_py.log.acks import ack_record, read_ack
 from borealis_py.log.base import Feed, Log, Lookup, NewRecord, Record
 from borealis_py.log.description import Life
 from borealis_py.node.acknowledging import REPEAT_US, Acknowledging
+from borealis_py.node.endings import NumberShared
 from borealis_py.node.spec import ReplicaSpec
 from borealis_py.protocol.incarnation import Identity, StartPoint
 from borealis_py.protocol.settings import Delays, Timing
@@ -23,6 +24,7 @@ from sunion.model import Input
 from sunion.source import SourceFold
 from sunion.union import Mark
 from sunion.units import Bucket, Offset
+from tests.support.instant_log import InstantLog
 
 EVERY_US = 10_000_000
 STANDBY = RecoveryPlan(RecoveryWay.UPSTREAM_BACKUP)
@@ -152,3 +154,22 @@ def test_one_that_begins_may_read_what_those_might_from_whose_checkpoints_it_may
     need = said(Driven(recovery=recovery).it.first(0, cast(Lookup, acks), start))
     assert need is not None
     assert (need.bucket, need.offsets["s"], need.published) == first
+
+
+def test_a_standby_says_what_the_one_that_runs_says_when_that_changes_and_now_and_then() -> None:
+    driven, log = Driven(recovery=STANDBY), InstantLog()
+    log.create(["app.acks"])
+    numbers = []
+    for n, (now, published) in enumerate([(0, 70), (1, 70), (2, 71), (2 + REPEAT_US // EVERY_US, 71)]):
+        runners = replace(word(52, "m1:/data", published), number=n)
+        log.put(ack_record("app", "a1", ReplicaName("q", 0), runners))
+        need = said(driven.it.repeated(now * EVERY_US, log.lookup(), 0))
+        numbers.append(None if need is None else (need.number, need.published))
+    assert numbers == [(1, 70), None, (2, 71), (3, 71)]
+
+
+def test_a_standby_whose_word_counts_for_nobody_starts_again() -> None:
+    driven = Driven(recovery=STANDBY)
+    twin = replace(word(52, "m1:/data"), inc=4, uid="twin")
+    with pytest.raises(NumberShared, match="replica 1: twin has incarnation 4, too"):
+        driven.it.repeated(5, cast(Lookup, Acks(r0=word(52, "m1:/data"), r1=twin)), 0)

@@ -6,12 +6,14 @@ import threading
 from collections.abc import Mapping
 from typing import Any, cast
 
+import pytest
 from structlog.testing import capture_logs
 
 from borealis_py.log.base import Feed, LogError, NewRecord
 from borealis_py.node.replica import Replica
 from borealis_py.node.trim_loop import TrimLoop, trimming
-from borealis_py.node.trimmer import Trims
+from borealis_py.node.trimmer import Trim, Trims
+from borealis_py.protocol.trimming import TrimLimit
 from tests.support.instant_log import InstantLog
 from tests.support.running import until
 
@@ -26,12 +28,13 @@ class Deciding:
         self.told: list[Mapping[Feed, str]] = []
         self.threads: set[str] = set()
         self.trims_anything = True
+        self.found: tuple[Trim, ...] = ()
 
     def decide_trims(self, lookup: Any) -> Trims:
         self.threads.add(threading.current_thread().name)
         if self.errors:
             raise self.errors.pop(0)
-        return Trims(cast(Any, self.deletions))
+        return Trims(cast(Any, self.deletions), self.found)
 
     def trimmed(self, trims: Trims, refused: Mapping[Feed, str]) -> None:
         self.told.append(refused)
@@ -88,6 +91,49 @@ def test_a_log_that_cannot_be_read_deletes_nothing_and_is_tried_again_with_other
     assert log.lookup().bounds(OWN) == (0, 10)
     it.once()
     assert log.lookup().bounds(OWN) == (4, 10)
+    it.close()
+
+
+class Answering:
+    """A deleter that answers like this, call by call: what it refused, or an error."""
+
+    def __init__(self, *answers: Mapping[Feed, str] | LogError) -> None:
+        self._answers = list(answers)
+
+    def delete_before(self, offsets: Mapping[Feed, int]) -> Mapping[Feed, str]:
+        answer = self._answers.pop(0)
+        if isinstance(answer, LogError):
+            raise answer
+        return answer
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+
+def test_where_nothing_can_be_deleted_the_status_says_why_of_all_that_was_to_be(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """As with properties of librdkafka that kafka-python has not."""
+    log, replica = a_log(), Deciding({OWN: 4})
+    replica.found = (Trim("q", (OWN, OTHER), TrimLimit(7, ("q.r1",))),)
+    deleter = Answering(LogError("no such client"), {})
+    monkeypatch.setattr(log, "deleter", lambda: deleter)
+    it = loop(replica, log)
+    it.once()
+    it.once()
+    assert replica.told == [dict.fromkeys((OWN, OTHER), "no such client"), {}]
+    it.close()
+
+
+def test_a_refusal_that_was_over_is_logged_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    log, replica, refused = a_log(), Deciding({OWN: 4}), {OWN: "not allowed"}
+    deleter = Answering(refused, refused, {}, refused)
+    monkeypatch.setattr(log, "deleter", lambda: deleter)
+    it = loop(replica, log)
+    with capture_logs() as lines:
+        for _ in range(4):
+            it.once()
+    assert [line["why"] for line in lines] == ["not allowed"] * 2
     it.close()
 
 

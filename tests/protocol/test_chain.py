@@ -236,7 +236,7 @@ def test_what_was_said_before_the_start_runs_live_unheard() -> None:
     node.at(W + D + MS)
     found = [(t.bucket, t.diverged_from, t.missing_sources) for t in node.tentative()]
     assert found == [(6, 3, ("a", "b")), (7, 3, ("a", "b")), (8, 3, ("a", "b", "c"))]
-    assert node.manager.counts.tentative_buckets == 3
+    assert node.manager.speaking.counts.tentative_buckets == 3
     node.at(W + D + 2 * MS, *((0, stable(bucket)) for bucket in range(8)))
     node.at(W + D + 3 * MS, beats=[(0, heartbeat(0, uid="u", asking=True))])
     assert node.stable_end() == 8

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from hypothesis import given
 from hypothesis import strategies as st
 
 from borealis_py.protocol.incarnation import StartPoint
 from borealis_py.protocol.manager import Manager
-from borealis_py.protocol.turn import Append, AskEnds, EmitEvent, SaveCheckpoint, Turn
+from borealis_py.protocol.turn import Append, AskEnds, Effect, EmitEvent, SaveCheckpoint, Turn
 from sunion.model import GapRange, Input, Output, SourceRecord, StableBucket, StableRange, StreamRecord, TentativeBucket
 from sunion.union import Mark
 from tests.protocol.chain_node import D, manager
+from tests.protocol.toy import TIMING
 from tests.sunion.lists import FRAGMENT, W, batch, claim
 from tests.sunion.unions import logs, union
 from tests.support.heartbeats import heartbeat
@@ -102,6 +103,29 @@ def test_what_stands_on_lost_buckets_is_tentative_and_then_lost() -> None:
     assert life.gaps() == [(3, 4), (4, 7)]
     assert sorted(life.stable()) == [7, 8]
     assert [type(said) for said in life.said[-3:]] == [GapRange, StableBucket, StableRange]
+
+
+def test_what_is_said_of_them_counts_as_tentative() -> None:
+    life = forgetful(0, 3)
+    life.reads(log(4), log(4))
+    life.reads([batch(9, 9, [(5 * W, 1)], 6 * W)], [batch(9, 9, [], 6 * W)])
+    counts = life.manager.status().counts
+    assert (counts.tentative_buckets, counts.tentative_rows, counts.stable_buckets) == (2, 1, 0)
+
+
+def test_no_more_of_them_are_said_in_a_turn_than_its_outbox_takes() -> None:
+    """A source that was silent closes hours of empty buckets at once, and each of those is a record."""
+    start = StartPoint(0, FRAGMENT.initial(), None, 3, empty=True, present=True)
+    life = Life(manager(*INPUTS, start=start, timing=replace(TIMING, outbox_max=2)))
+    life.reads(log(4), log(4))
+    jump = {i: [batch(9, 9, [], 9 * W)] for i in range(2)}
+    said = [len(tentative_in(life.manager.handle(Turn(life.at + 1, inputs=jump, acked=10**9))))]
+    said += [len(tentative_in(life.manager.handle(Turn(life.at + n, acked=10**9)))) for n in (2, 3)]
+    assert said == [2, 1, 0], "4 to 6 stand on lost ones"
+
+
+def tentative_in(effects: Sequence[Effect]) -> list[Effect]:
+    return [said for said in effects if isinstance(said, Append) and isinstance(said.record, TentativeBucket)]
 
 
 def test_what_is_missing_there_is_not_corrected() -> None:

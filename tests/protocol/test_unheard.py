@@ -142,7 +142,7 @@ def test_it_says_what_one_says_that_says_all_but_what_was_said_before(
         bucket: output for bucket, output in truth(logs)[1].items() if bucket >= own
     }
     tentative = [r for r in mute.said if isinstance(r, TentativeBucket)]
-    assert mute.manager.counts.tentative_buckets == len(tentative)
+    assert mute.manager.speaking.counts.tentative_buckets == len(tentative)
     assert all(max(saved.bucket, saved.said) > own for saved in mute.saved)
 
 

@@ -11,8 +11,10 @@ from borealis_py.log.base import LogUnreachable
 from borealis_py.node.acknowledging import Acknowledging
 from borealis_py.node.input_reader import InputReader, PolledInputs
 from borealis_py.node.recovering.standby import Standby
+from borealis_py.protocol.settings import Delays
 from borealis_py.query.recovery import RecoveryPlan, RecoveryWay
-from borealis_py.simulation.runner.scenario import Retention
+from borealis_py.simulation.cluster.machines import ReplicaMachine
+from borealis_py.simulation.runner.scenario import Fault, Retention
 from borealis_py.simulation.runner.simulation import Simulation
 from tests.simulation.calm import calm
 
@@ -72,3 +74,21 @@ def test_a_standby_whose_reader_is_stuck_begins_anew(monkeypatch: pytest.MonkeyP
     Simulation(replace(drawn, nodes=nodes)).run()
     assert stuck
     assert len(begun) == 3, "the one that was stuck began again, once"
+
+
+def test_while_a_replica_starts_no_other_standby_takes_over(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its state may come from afar. Standbys took over from each other for ever."""
+    drawn = calm(replicas=3, seconds=20)
+    (node,) = drawn.nodes
+    nodes = (replace(node, recovery=RecoveryPlan(RecoveryWay.PASSIVE_STANDBY)),)
+    took_over, take = list[str](), ReplicaMachine._take_over
+
+    def counted(it: ReplicaMachine, *args: Any) -> None:
+        took_over.append(it.label)
+        take(it, *args)
+
+    monkeypatch.setattr(ReplicaMachine, "_take_over", counted)
+    crash = Fault("crash", 0, 10 * SECOND, 18 * SECOND)
+    world = replace(drawn, nodes=nodes, starts_us=5 * SECOND, delays=Delays(8 * SECOND), faults=(crash,))
+    Simulation(world).run()
+    assert len(took_over) == 2, "one at the beginning, one after the crash"

@@ -64,6 +64,20 @@ def test_the_last_words_of_lost_buckets_come_with_the_gap() -> None:
     assert fold.tentative == {4: {0: tentative(4)}}
 
 
+def test_what_another_topic_holds_in_the_same_form_need_not_be_said() -> None:
+    out = SOutput(1, 2, OPS, unpublished_rows_max=9, unpublished_bytes_max=999)
+    for bucket in (2, 3):
+        out.tentative(tentative(bucket))
+    out.lost(4)
+    out.stable_run(4, 6, {})
+    out.said_elsewhere(stable=2, live=3)
+    assert [token for token, _ in out.unsaid()] == [2, 3, 4]
+    out.said_elsewhere(stable=3, live=9)
+    assert [token for token, _ in out.unsaid()] == [3, 4], "tentative is not lost"
+    out.said_elsewhere(stable=6, live=9)
+    assert out.unsaid() == []
+
+
 def test_a_view_shows_the_last_words_and_then_the_gap() -> None:
     view = View(2)
     view.tentative_bucket(tentative(2, "shown"))

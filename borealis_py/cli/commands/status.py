@@ -60,7 +60,7 @@ def status(bootstrap: Bootstrap = None, app: AppName = None, data_dir: DataDir =
 def checkpoint_places(log: Log, state: AppState, statuses: Statuses) -> dict[ReplicaKey, str]:
     """Where checkpoints of replicas lie, by their words. Nothing if no standby needs them, or the log does not tell."""
     from borealis_py.app.replica_health import idles
-    from borealis_py.log.acks import last_needs
+    from borealis_py.log.acks import LastNeeds
     from borealis_py.log.base import LogError
     from borealis_py.log.description import Life
 
@@ -68,7 +68,7 @@ def checkpoint_places(log: Log, state: AppState, statuses: Statuses) -> dict[Rep
         return {}
     try:
         with closing(log.lookup()) as lookup:
-            needs = last_needs(lookup, state.name, Life(state.app_uid))
+            needs = LastNeeds(state.name, Life(state.app_uid)).read(lookup)
     except LogError:
         return {}
     return {(name.node, name.index): need.place for name, need in needs.items()}

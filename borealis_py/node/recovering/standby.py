@@ -31,6 +31,8 @@ log = structlog.get_logger("borealis.replica")
 DEAF_US = 10_000_000
 """After so long without a heartbeat, or one of its own, a standby looks whether there are any. If it has not read those
 so long later, its reader is stuck, and it would never take over."""
+START_MAX_US = 60_000_000
+"""How long its replica may take to start, before the others take it for dead: it reads its state from afar, perhaps."""
 
 
 def pulse_us(spec: ReplicaSpec) -> int:
@@ -157,14 +159,21 @@ class Standby:
         self._acknowledged_us = now
         try:
             record = self._acknowledging.repeated(now, self._lookup, runner.replica)
+        except NumberShared:
+            raise
         except LogError as exc:  # it needs none of that to stand by; and a broker that just came back knows no topic
             log.warning(f"{self._spec.name}: what the replica that runs may read is not known now", why=str(exc))
             return
         if record is not None:
             self._appender.append(record)
 
+    def begins(self) -> None:
+        """Its replica starts, which may take longer than any turn, and nobody else is to take over meanwhile: call
+        `pulse` as often as that of a replica from now on."""
+        self._pulse.pace(replace(self._spec.timing, pulse_max_us=START_MAX_US))
+
     def pulse(self) -> None:
-        """Send heartbeats during long turns, as `Replica.pulse`."""
+        """Send heartbeats during long turns, as `Replica.pulse`, and while its replica starts."""
         self._pulse.repeat(self._clock.now_us())
 
     def next_wakeup(self) -> int:

@@ -52,7 +52,14 @@ class Standing:
             self._beats = ExitStack()
             self._beats.enter_context(repeating(self.standby.pulse, pulse_us(spec), "pulse"))
             opened.pop_all()
+        self._heartbeat_us = spec.timing.heartbeat_us
         self._leaving: threading.Thread | None = None
+
+    def begins(self) -> None:
+        """Its replica starts: until it is left it says that it runs, as often as a replica does."""
+        self._beats.close()
+        self.standby.begins()
+        self._beats.enter_context(repeating(self.standby.pulse, self._heartbeat_us, "pulse"))
 
     def leave(self) -> None:
         """Its replica runs: no heartbeat of the standby follows this. Its clients are closed in a thread of their own,

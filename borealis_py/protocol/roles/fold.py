@@ -43,10 +43,12 @@ class Role(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Runner:
-    """The replica that runs: `replica`, its index; `ack_s`, how far its own topic holds stable buckets."""
+    """The replica that runs (`replica`, its index), and how far its own topic holds buckets: stable ones (`ack_s`), and
+    of any kind (`ack_l`)."""
 
     replica: int
     ack_s: int
+    ack_l: int
 
 
 class RoleFold:
@@ -110,7 +112,7 @@ class RoleFold:
         self._began = (before == who and self._began) or beat.state not in _BEGINNING
         if self._began:
             self._failed[who] = 0
-        self.runner = Runner(who, beat.ack_s)
+        self.runner = Runner(who, beat.ack_s, beat.ack_l)
         self._since.clear()
         self._late[who] = 0
         self._calm += 1

@@ -12,13 +12,13 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 
 from borealis_py.protocol.control import ControlFold
-from borealis_py.protocol.incarnation import Identity, StartPoint
+from borealis_py.protocol.incarnation import Identity, RowCounts, StartPoint
 from borealis_py.protocol.labels import Label
 from borealis_py.protocol.roles.fold import Role, RoleFold
 from borealis_py.protocol.roles.losing import Losing
 from borealis_py.protocol.settings import Timing
-from borealis_py.protocol.turn import Append, Effect, EmitEvent, StepBack
-from sunion.model import Output, StableBucket, StableRange, StreamRecord, TentativeBucket
+from borealis_py.protocol.turn import Append, Effect, EmitEvent, SendHeartbeat, StepBack
+from sunion.model import Output, RowOps, StableBucket, StableRange, StreamRecord, TentativeBucket
 from sunion.output import SOutput, in_time
 from sunion.units import NOWHERE, Bucket, MonotonicUs
 
@@ -30,14 +30,23 @@ class Speaking:
         output: what it emits. start: where it begins. role: how (R17). losing: what it has lost (R18).
 
     Attributes:
-        runs: it says what it emits.
+        runs: it says what it emits. counts: what it has emitted.
     """
 
     def __init__(
-        self, identity: Identity, output: SOutput, start: StartPoint, role: Role, timing: Timing, losing: Losing
+        self,
+        identity: Identity,
+        output: SOutput,
+        start: StartPoint,
+        role: Role,
+        timing: Timing,
+        losing: Losing,
+        ops: RowOps,
     ) -> None:
         self.runs = role not in (Role.STANDS_BY, Role.MOVES)
         self.losing = losing
+        self.counts = RowCounts()
+        self._ops = ops
         self._said_before = output.stable
         """What lies below was said before the start (R12, R17)."""
         self._moves = role is Role.MOVES
@@ -62,7 +71,7 @@ class Speaking:
         if self.runs:
             return effects + self._step_back(control)
         if roles.runner is not None:
-            self._output.said_elsewhere(roles.runner.ack_s)
+            self._output.said_elsewhere(roles.runner.ack_s, roles.runner.ack_l)
             self._forget()
         if self._moves:
             return effects + self._go_on(roles, f_s)
@@ -104,11 +113,13 @@ class Speaking:
 
     def _step_back(self, control: ControlFold) -> list[Effect]:
         me, own = self._identity, control.peers.get(self._identity.replica)
-        claimed = own is not None and (own.inc, own.uid) == (me.inc, me.uid) and own.beat.runs
         runner = control.roles.runner
-        if not claimed or runner is None or runner.replica == me.replica:
+        if own is None or (own.inc, own.uid) != (me.inc, me.uid) or not own.beat.runs:
+            return []  # nobody has heard yet that it runs
+        if runner is None or runner.replica == me.replica:
             return []
-        return [StepBack(f"replica {runner.replica} runs")]
+        lives = SendHeartbeat(own.beat)  # once more: it was taken for dead, so others wait longer from now on
+        return [lives, StepBack(f"replica {runner.replica} runs")]
 
     def _say_backfill(self) -> list[Effect]:
         """What a peer said below its checkpoint, so that the own topic has no hole there (R14)."""
@@ -137,6 +148,7 @@ class Speaking:
         first = max(first, self._output.stable, whole)
         if first < end:
             said += self._output.stable_run(first, end, outputs, waited_us, computed)
+            self.counts.stable(outputs, self._ops)
         return [effect for record in said for effect in self.say(record)]
 
     def arrived(self, at: Bucket) -> list[Effect]:
@@ -187,6 +199,7 @@ class Speaking:
             inc=self._identity.inc, bucket=bucket, output=output, missing_sources=label.missing_sources,
             missing=missing, waited_us=waited_us, completeness=label.completeness, diverged_from=label.diverged_from,
         )  # fmt: skip
+        self.counts.tentative(output, self._ops)
         return self.say(self._output.tentative(said))
 
     @property
@@ -196,14 +209,19 @@ class Speaking:
 
     @property
     def _room(self) -> int:
-        """How many more buckets may be emitted before: each is a record, and so is each range of empty buckets between
-        them."""
+        """How many more buckets may be emitted before: each is a record, and so is each range of empty stable ones
+        between them."""
         return (self._timing.outbox_max - self._output.waiting) // 2 + 1
 
     @property
     def slice_most(self) -> int:
         """How many buckets to run at once at most."""
         return min(self._timing.slice_buckets, self._room)
+
+    def run_to(self, first: Bucket, end: Bucket) -> Bucket:
+        """Up to where of [first, end) to run complete buckets at once at most: of those that stand on lost ones each is
+        a record, empty or not (R18)."""
+        return end if first >= self.losing.whole else Bucket(min(end, first + self.slice_most))
 
     @property
     def may_run_live(self) -> bool:

@@ -169,7 +169,7 @@ def holders(graph: Graph, needs: Needs, node: str) -> Iterator[tuple[ReplicaName
 
     A replica that has been silent for long holds nothing if a live peer's checkpoints lie where it can read them: it
     will start from one of these (B45), and what they need is held. One that a user has forgotten holds nothing while a
-    peer lives, nor does one that the node no longer has. While no replica of the node lives, all hold.
+    peer lives, whether or not the node still has it. While no replica of the node lives, all hold.
 
     Raises:
         Unsure: of some replica it is not known.

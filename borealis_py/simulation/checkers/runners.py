@@ -53,7 +53,7 @@ class RunnersOracle:
             if len(running) < 2 or len(well) < len(machines):
                 self._one[node] = now
             since = max(self._somebody[node], min((self._well_since[node, m.index] for m in well), default=now))
-            slow_us = world.scenario.turn_us[1] * NOBODY_BEATS
+            slow_us = world.scenario.turn_us[1] * NOBODY_BEATS + world.scenario.starts_us
             if now - since > NOBODY_BEATS * beat_us + slow_us:
                 raise Violation("runs", f"{node}: nobody has run for {(now - since) / 1e6:.1f} s, and a standby lives")
             if now - self._one[node] > TWO_BEATS * beat_us:

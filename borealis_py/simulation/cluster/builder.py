@@ -295,7 +295,7 @@ class Builder:
         clock = LocalClock(self.scheduler, rng.randrange(10_000_000_000), skew_us)
         ear = self._standing[name] = Recorder(self.scheduler, node, index, name, (spec.control_feed,))
         spec = replace(spec, log=RecordingLog(self.log.client(name), ear, {}))
-        return StandbyProcess(self.scheduler, name, spec, clock, ended, took_over, rng, s.turn_us)
+        return StandbyProcess(self.scheduler, name, spec, clock, ended, took_over, rng, s.turn_us, s.starts_us)
 
     def client(
         self, name: str, start: int, changed: Callable[[Sequence[Change]], None], lost: Callable[[str], None]

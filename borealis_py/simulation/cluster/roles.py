@@ -273,7 +273,8 @@ class ReplicaProcess(Process):
 
 
 class StandbyProcess(Process):
-    """The production standby that does not compute. `took_over`: called when it is to run."""
+    """The production standby that does not compute. `took_over`: called when its replica has started, which takes
+    `starts_us`."""
 
     final = False
 
@@ -287,9 +288,13 @@ class StandbyProcess(Process):
         took_over: Callable[[StandbyProcess], None],
         rng: random.Random,
         turn_us: tuple[int, int],
+        starts_us: int = 0,
     ) -> None:
         super().__init__(scheduler, name, rng, turn_us)
         self.node, self.index, self.clock = spec.node, spec.replica, clock
+        self._beat_us, self._starts_us = spec.timing.heartbeat_us, starts_us
+        self._begins: int | None = None
+        """When its replica runs; None: it does not start yet."""
         self.why = ""
         self.other_life = False
         self.superseded_by: str | None = None
@@ -297,6 +302,8 @@ class StandbyProcess(Process):
         self.standby = Standby(spec, spec.log, clock, name, self.wake)
 
     def turn(self) -> int | None:
+        if self._begins is not None:
+            return self._start(self._begins)
         try:
             self.standby.turn()
         except (Superseded, LogError) as exc:
@@ -307,9 +314,17 @@ class StandbyProcess(Process):
             self._ended(self)
             return None
         if self.standby.took_over:
-            self._took_over(self)
-            return None
+            self.standby.begins()
+            self._begins = self.scheduler.now_us + self._starts_us
+            return self._start(self._begins)
         return self.standby.next_wakeup() - self.clock.offset_us
+
+    def _start(self, at: int) -> int | None:
+        if self.scheduler.now_us < at:
+            self.standby.pulse()
+            return min(at, self.scheduler.now_us + self._beat_us)
+        self._took_over(self)
+        return None
 
     def close(self) -> None:
         self.standby.close("asked to stop")

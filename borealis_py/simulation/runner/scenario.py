@@ -112,6 +112,7 @@ class Scenario:
         reset: it does not heal: the app is begun anew then, and this part of it survives.
         retain: how its topics are trimmed; None: not at all.
         rows_per_s: how fast a replica's kernel and a redo job process rows; None: rows take no time of their own.
+        starts_us: how long the replica starts that a standby becomes.
     """
 
     seed: int
@@ -139,6 +140,7 @@ class Scenario:
     spark: bool = True
     reset: str = ""
     rows_per_s: int | None = None
+    starts_us: int = 0
     retain: Retention | None = None
     late_by: int = 30
 

@@ -40,8 +40,8 @@ BACKUP = _all_by(RecoveryWay.UPSTREAM_BACKUP)
 def _more_counts_as_said_than_is() -> Any:
     kept = SOutput.said_elsewhere
 
-    def said(self: SOutput, end: int) -> None:
-        kept(self, end + 5)
+    def said(self: SOutput, stable: int, live: int) -> None:
+        kept(self, stable + 5, live)
 
     return mock.patch.object(SOutput, "said_elsewhere", said)
 
