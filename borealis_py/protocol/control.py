@@ -113,10 +113,19 @@ class ControlFold:
         return sorted((found for found in of if low < found[0] <= high), reverse=True)
 
     @property
+    def _own(self) -> Peer | None:
+        own = self.peers.get(self.replica)
+        return own if own is not None and (own.inc, own.uid) == (self.inc, self.uid) else None
+
+    @property
     def own_ask(self) -> Offset | None:
         """Offset of the own ask; None: not read back, or this replica does not ask."""
-        own = self.peers.get(self.replica)
-        return own.ask if own is not None and (own.inc, own.uid) == (self.inc, self.uid) else None
+        return None if self._own is None else self._own.ask
+
+    @property
+    def own_beat(self) -> Heartbeat | None:
+        """The last heartbeat of this incarnation that was read back; None: none was."""
+        return None if self._own is None else self._own.beat
 
     @property
     def head(self) -> int | None:

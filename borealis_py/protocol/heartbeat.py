@@ -32,6 +32,7 @@ class HeartbeatTimer:
         self._asking = False
         self._runs: bool | None = None
         self._old_ask: int | None = None
+        self._last: list[SendHeartbeat] = []
 
     @property
     def next_us(self) -> MonotonicUs:
@@ -77,7 +78,7 @@ class HeartbeatTimer:
         self._beat_at, self._asking, self._checkpoint_bucket, self._runs = now, asking, checkpoint_bucket, runs
         ask = None if ask == self._old_ask else ask
         me = self._identity
-        return [
+        self._last = [
             SendHeartbeat(
                 Heartbeat(
                     app_uid=me.app_uid,
@@ -96,3 +97,9 @@ class HeartbeatTimer:
                 )
             )
         ]
+        return self._last
+
+    def again(self, read: Heartbeat | None) -> list[SendHeartbeat]:
+        """The last heartbeat once more: its replica steps back, and shows that it has lived. If it sent none, the last
+        one of its incarnation that was `read` back: it stood by, and another took over while it started."""
+        return self._last or ([] if read is None else [SendHeartbeat(read)])

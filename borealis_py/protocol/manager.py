@@ -173,7 +173,7 @@ class Manager:
         """Take over, or step back (R17). Returns whether this incarnation ends."""
         stood_by, said = not self.speaking.runs, self.speaking.turn(self._now, self.control, self.f_s)
         ends = any(isinstance(effect, StepBack) for effect in said)
-        self._effects += said
+        self._effects += [*self._heart.again(self.control.own_beat), *said] if ends else said
         if stood_by and self.speaking.runs:
             self.publishing.at_once = True
             self._set_state()

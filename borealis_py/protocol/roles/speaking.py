@@ -17,7 +17,7 @@ from borealis_py.protocol.labels import Label
 from borealis_py.protocol.roles.fold import Role, RoleFold
 from borealis_py.protocol.roles.losing import Losing
 from borealis_py.protocol.settings import Timing
-from borealis_py.protocol.turn import Append, Effect, EmitEvent, SendHeartbeat, StepBack
+from borealis_py.protocol.turn import Append, Effect, EmitEvent, StepBack
 from sunion.model import Output, RowOps, StableBucket, StableRange, StreamRecord, TentativeBucket
 from sunion.output import SOutput, in_time
 from sunion.units import NOWHERE, Bucket, MonotonicUs
@@ -112,14 +112,11 @@ class Speaking:
             yield Append(token, record)
 
     def _step_back(self, control: ControlFold) -> list[Effect]:
-        me, own = self._identity, control.peers.get(self._identity.replica)
-        runner = control.roles.runner
-        if own is None or (own.inc, own.uid) != (me.inc, me.uid) or not own.beat.runs:
-            return []  # nobody has heard yet that it runs
-        if runner is None or runner.replica == me.replica:
+        own, runner = control.own_beat, control.roles.runner
+        claimed = own is not None and own.runs
+        if not claimed or runner is None or runner.replica == self._identity.replica:
             return []
-        lives = SendHeartbeat(own.beat)  # once more: it was taken for dead, so others wait longer from now on
-        return [lives, StepBack(f"replica {runner.replica} runs")]
+        return [StepBack(f"replica {runner.replica} runs")]
 
     def _say_backfill(self) -> list[Effect]:
         """What a peer said below its checkpoint, so that the own topic has no hole there (R14)."""

@@ -48,12 +48,12 @@ class RunnersOracle:
                     self._well_since[node, machine.index] = now
             running = [machine for machine in machines if _runs(machine)]
             well = [machine for machine in machines if now - self._well_since[node, machine.index] > 0]
-            if running or not well:
+            if running or not well or any(_starts(machine) for machine in machines):
                 self._somebody[node] = now
             if len(running) < 2 or len(well) < len(machines):
                 self._one[node] = now
             since = max(self._somebody[node], min((self._well_since[node, m.index] for m in well), default=now))
-            slow_us = world.scenario.turn_us[1] * NOBODY_BEATS + world.scenario.starts_us
+            slow_us = world.scenario.turn_us[1] * NOBODY_BEATS
             if now - since > NOBODY_BEATS * beat_us + slow_us:
                 raise Violation("runs", f"{node}: nobody has run for {(now - since) / 1e6:.1f} s, and a standby lives")
             if now - self._one[node] > TWO_BEATS * beat_us:
@@ -75,3 +75,9 @@ class RunnersOracle:
 
 def _runs(machine: ReplicaMachine) -> bool:
     return any(p.replica.manager.speaking.runs for p in machine.replicas if not p.ticker.paused)
+
+
+def _starts(machine: ReplicaMachine) -> bool:
+    """Whether a replica starts there: the others hear that it runs."""
+    at = machine.current
+    return isinstance(at, StandbyProcess) and at.starts and not at.ticker.paused

@@ -319,6 +319,11 @@ class StandbyProcess(Process):
             return self._start(self._begins)
         return self.standby.next_wakeup() - self.clock.offset_us
 
+    @property
+    def starts(self) -> bool:
+        """Whether its replica starts."""
+        return self._begins is not None
+
     def _start(self, at: int) -> int | None:
         if self.scheduler.now_us < at:
             self.standby.pulse()

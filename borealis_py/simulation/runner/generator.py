@@ -50,6 +50,9 @@ PARTS = 2
 REPLICAS_MAX = 8
 SLOW_SHARE = 0.15
 """Share of worlds in which processing a row takes noticeable time."""
+LONG_STARTS_SHARE = 0.3
+LONG_START_US = 4 * SECOND
+"""In how many worlds the replica that a standby becomes takes time to start, and how long at most."""
 TINY = 2
 """Rows per part in worlds with twins: output of one bucket must take many records to interleave."""
 
@@ -117,6 +120,9 @@ def draw(seed: int, kinds: Sequence[str] = (), seconds: float | None = None, nod
     whole = replace(whole, neighbour=neighbour, spark=random.Random(f"spark {seed}").random() > SPARKLESS_SHARE)
     whole = whole if rng.random() > PARTED_SHARE else parted(rng, whole)
     whole = _recovering(whole)
+    starts = random.Random(f"starts {seed}")
+    if starts.random() < LONG_STARTS_SHARE:
+        whole = replace(whole, starts_us=int(starts.random() * LONG_START_US))
     slow = random.Random(f"slow rows {seed}")
     if slow.random() < SLOW_SHARE:
         whole = replace(whole, rows_per_s=slow.choice((4, 16)) * whole.busiest)
