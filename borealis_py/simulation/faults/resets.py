@@ -12,7 +12,8 @@ from borealis_py.simulation.runner.scenario import SECOND, Fault
 
 LEARN_US = 2 * SECOND
 """Time within which a process that can read all topics knows that they belong to another life, once they are written: a
-replica writes as soon as a source may have closed a bucket.
+replica writes as soon as a source may have closed a bucket, and of standbys one as soon as it has started, perhaps
+after one that failed.
 """
 
 
@@ -21,7 +22,7 @@ def _reset(world: SimulatedWorld, fault: Fault) -> UndoFault:
     if past is None:
         return nothing
 
-    learn_us = LEARN_US + world.scenario.lag_us
+    learn_us = LEARN_US + world.scenario.lag_us + 2 * world.scenario.starts_us
 
     def must_know() -> None:
         why = past.unaware()

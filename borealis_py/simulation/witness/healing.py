@@ -32,7 +32,8 @@ def bound_us(scenario: Scenario, depth: int) -> int:
     # Where rows take time, each node runs all that a failure has left, and meanwhile what goes on arriving.
     correcting += SLOW * depth * scenario.rows_us(scenario.busiest * scenario.heal_us // SECOND)
     publishing = timing.patience_us + timing.patience_step_us * (most - 1) + timing.patience_unknown_us
-    return START_US + correcting + (depth - 1) * (INLINE_US + timing.hop_us) + publishing
+    starting = START_US + 2 * scenario.starts_us  # one start that fails, and another
+    return starting + correcting + (depth - 1) * (INLINE_US + timing.hop_us) + publishing
 
 
 def _one_us(timing: Timing) -> int:
