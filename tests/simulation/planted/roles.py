@@ -9,13 +9,14 @@ from unittest import mock
 
 import msgspec
 
+from borealis_py.node.recovering.standby import Standby
 from borealis_py.protocol.checkpointing import Checkpointing
 from borealis_py.protocol.roles.fold import RoleFold
 from borealis_py.protocol.roles.speaking import Speaking
 from borealis_py.protocol.turn import Effect, SaveCheckpoint
 from borealis_py.query.recovery import RecoveryPlan, RecoveryWay
 from borealis_py.simulation.cluster.toy_query import ToyKernel, ToyState
-from borealis_py.simulation.runner.scenario import Scenario
+from borealis_py.simulation.runner.scenario import SECOND, Scenario
 from sunion.model import State, StreamRecord
 from sunion.output import SOutput
 from sunion.union import SUnion
@@ -35,6 +36,10 @@ def _all_by(way: RecoveryWay) -> Callable[[Scenario], Scenario]:
 
 ACTIVE_STANDBY, PASSIVE = _all_by(RecoveryWay.ACTIVE_STANDBY), _all_by(RecoveryWay.PASSIVE_STANDBY)
 BACKUP = _all_by(RecoveryWay.UPSTREAM_BACKUP)
+
+
+def _slow_start(scenario: Scenario) -> Scenario:
+    return replace(PASSIVE(scenario), starts_us=5 * SECOND)
 
 
 def _more_counts_as_said_than_is() -> Any:
@@ -83,17 +88,21 @@ def _needs(more: int) -> Any:
 
 
 def _a_need_too_high() -> Any:
-    return _needs(10**6)
+    return _needs(1)
 
 
-def _a_start_says_what_it_rebuilds() -> Any:
+def _a_start_says_a_bucket_that_it_rebuilds() -> Any:
     kept = Checkpointing._taken
 
     def taken(self: Checkpointing, *of: Any) -> SaveCheckpoint:
         saved = kept(self, *of)
-        return replace(saved, said=saved.bucket + 1) if saved.said > saved.bucket + 1 else saved
+        return replace(saved, said=saved.said - 1) if saved.said > saved.bucket else saved
 
     return mock.patch.object(Checkpointing, "_taken", taken)
+
+
+def _a_start_is_silent() -> Any:
+    return mock.patch.object(Standby, "begins")
 
 
 def _an_increment_before_its_acks() -> Any:
@@ -144,6 +153,7 @@ BUGS = (
     ),
     Bug("R17 a standby is silent", "quality", _standbys_speak, KILLS, ("silence",), 12, change=ACTIVE_STANDBY),
     Bug("R17 a standby takes over", "liveness", _nobody_takes_over, KILLS, ("runs", "convergence"), 12, change=PASSIVE),
+    Bug("R17 a start is heard", "liveness", _a_start_is_silent, KILLS, ("runs", "convergence"), 12, change=_slow_start),
     Bug(
         "R17 of two that run one steps back",
         "quality",
@@ -175,7 +185,7 @@ BUGS = (
     Bug(
         "R17 a start says nothing that it rebuilds",
         "safety",
-        _a_start_says_what_it_rebuilds,
+        _a_start_says_a_bucket_that_it_rebuilds,
         KILLS,
         SAFETY,
         40,
