@@ -179,11 +179,12 @@ class SOutput:
     def said_elsewhere(self, stable: int, live: int) -> None:
         """Another replica's topic holds every stable bucket below `stable`, and every one in some form below `live`, so
         a standby need not say those (R17)."""
-        while self._outbox:
-            token, record = self._outbox[0]
-            if _end(record) > (live if isinstance(record, TentativeBucket) else stable):
-                return
-            self.acknowledged(token)
+        said = {t: r for t, r in self._outbox if isinstance(r, TentativeBucket) and _end(r) <= live}
+        if said:  # be it behind a gap that the other one has not said yet
+            self._outbox = deque(one for one in self._outbox if one[0] not in said)
+            self.ack_l = max(self.ack_l, *map(_end, said.values()))
+        while self._outbox and _end(self._outbox[0][1]) <= stable:
+            self.acknowledged(self._outbox[0][0])
 
     def _keep(self, bucket: int, output: Output) -> None:
         if bucket < self.published:

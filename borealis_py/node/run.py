@@ -128,7 +128,7 @@ class _Incarnation:
             standing = self._stand_by(opened) if stands else None
             if not self._stop.is_set():
                 if standing is not None:
-                    standing.begins()
+                    standing.begins(self._stop)
                 self._run(kernel, make_redos, standing)
 
     def _stand_by(self, opened: ExitStack) -> Standing:

@@ -179,7 +179,9 @@ class SimulatedApp:
             return self._running(spec, machine, name)
         rng = self._rng(name)
         took_over = partial(self._take_over, machine)
-        return StandbyProcess(self.scheduler, name, spec, self._clock(rng), machine.ended, took_over, rng, TURN_US)
+        return StandbyProcess(
+            self.scheduler, name, spec, self._clock(rng), machine.ended, took_over, lambda: None, rng, TURN_US
+        )
 
     def _take_over(self, machine: Machine, standby: StandbyProcess) -> None:
         """The same process goes on as a replica."""

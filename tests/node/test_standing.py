@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import SimpleNamespace
@@ -17,6 +18,7 @@ from borealis_py.protocol.settings import Timing
 
 def test_from_the_take_over_on_its_heart_beats_as_a_replica_s(monkeypatch: pytest.MonkeyPatch) -> None:
     began: list[str] = []
+    stop = threading.Event()
     beats: list[tuple[int, bool]] = []
 
     @contextmanager
@@ -31,7 +33,7 @@ def test_from_the_take_over_on_its_heart_beats_as_a_replica_s(monkeypatch: pytes
     spec: Any = SimpleNamespace(timing=Timing(), log=SimpleNamespace(appender=lambda wake: nothing))
     it = Standing(spec, nothing, "uid", lambda: None, lambda status: None)
     slow, quick = CALM * Timing().heartbeat_us, Timing().heartbeat_us
-    it.begins()
+    it.begins(stop)
     it.leave()
     it.close()
     assert beats == [(slow, True), (slow, False), (quick, True), (quick, False)]

@@ -4,12 +4,30 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from borealis_py.protocol.incarnation import Heartbeat
-from borealis_py.protocol.roles.fold import CALM_BEATS, CLAIM_BEATS, PATIENT_BEATS, PERSIST_BEATS, STEP_BEATS, RoleFold
-from sunion.units import Bucket
+from borealis_py.protocol.control import ControlFold
+from borealis_py.protocol.incarnation import Heartbeat, Identity, StartPoint
+from borealis_py.protocol.manager import Manager
+from borealis_py.protocol.roles.fold import (
+    CALM_BEATS,
+    CLAIM_BEATS,
+    PATIENT_BEATS,
+    PERSIST_BEATS,
+    STEP_BEATS,
+    Role,
+    RoleFold,
+)
+from borealis_py.protocol.settings import NodeDelays
+from borealis_py.protocol.turn import SendHeartbeat, StepBack, Turn
+from sunion.model import Input
+from sunion.units import Bucket, Offset
+from tests.protocol.chain_node import D
+from tests.protocol.toy import TIMING
+from tests.sunion.lists import FRAGMENT
+from tests.support.managers import toy_config
 
 
 def beat(replica: int, runs: bool, ack_s: int = 0) -> Heartbeat:
@@ -70,6 +88,48 @@ def test_who_took_over_and_could_not_begin_lets_others_try() -> None:
     assert not fold(1, *began).due
     again = [*failed, *[beat(0, False)] * STEP_BEATS]
     assert fold(0, *again).due, "it tries again if nobody else does"
+
+
+def starting(replica: int) -> Heartbeat:
+    return replace(beat(replica, True), state="STANDBY")
+
+
+def test_who_has_started_takes_the_place_of_one_that_starts() -> None:
+    log = [beat(1, False)] * (CLAIM_BEATS + STEP_BEATS) + [starting(1), *[beat(0, False)] * CLAIM_BEATS, starting(0)]
+    assert fold(0, *log).runs
+    assert fold(1, *log, beat(1, True)).runs
+
+
+def test_one_that_starts_never_takes_the_place_of_one_that_has_started_by_going_on() -> None:
+    """It reads nothing, and so does not know that another one runs."""
+    log = [starting(0), *[beat(1, False)] * (CLAIM_BEATS + STEP_BEATS), beat(1, True)]
+    assert fold(1, *log, *[starting(0)] * (2 * PERSIST_BEATS)).runs
+
+
+def test_who_was_replaced_before_it_could_begin_lets_others_try() -> None:
+    """Two whose starts fail kept out a third, since each was back before the other had failed."""
+    claim = [beat(1, False)] * (CLAIM_BEATS + STEP_BEATS)
+    log = [beat(0, False), starting(0), *claim, starting(1), *[beat(1, False)] * 2, beat(0, False), beat(2, False)]
+    found = fold(2, *log, *[beat(2, False)] * (CLAIM_BEATS - 1))
+    assert found.due
+
+
+@pytest.mark.parametrize(("state", "ends"), [("STANDBY", False), ("RECOVERING", True)])
+def test_who_has_started_goes_on_where_another_one_starts_and_ends_where_that_has_started(
+    state: str, ends: bool
+) -> None:
+    control = ControlFold(1, 1, "r1", suspicion_beats=5)
+    silent = [beat(0, False)] * (CLAIM_BEATS + STEP_BEATS)
+    for at, one in enumerate([starting(1), *silent, replace(beat(0, True), state=state)]):
+        control.read(Offset(at), one)
+    identity, start = Identity(1, 1, "r1", "life"), StartPoint(0, FRAGMENT.initial())
+    of = toy_config(Input.source("s"), timing=TIMING), NodeDelays(D)
+    took_over = Manager(of[0], identity=identity, start=start, delays=of[1], role=Role.TOOK_OVER, control=control)
+    effects = took_over.handle(Turn(1_000))
+    assert any(isinstance(effect, StepBack) for effect in effects) is ends
+    beats = [effect.heartbeat for effect in effects if isinstance(effect, SendHeartbeat)]
+    assert [one.state for one in beats] == (["STANDBY"] if ends else ["RECOVERING"]), "it says once more that it lives"
+    assert all(one.runs for one in beats)
 
 
 def test_the_runner_says_how_far_it_has_spoken() -> None:

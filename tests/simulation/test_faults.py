@@ -11,11 +11,12 @@ from borealis_py.log.base import Feed, Record
 from borealis_py.log.messages import decode
 from borealis_py.log.records import StableHeader, unpack_stream
 from borealis_py.protocol.incarnation import Heartbeat
+from borealis_py.query.recovery import RecoveryPlan, RecoveryWay
 from borealis_py.simulation.checkers.violation import Violation
 from borealis_py.simulation.cluster.world import SimulatedWorld
-from borealis_py.simulation.faults.catalogue import KINDS, Failpoint
+from borealis_py.simulation.faults.catalogue import KINDS, LATER_AIMS, Failpoint
 from borealis_py.simulation.runner.run import run_scenario
-from borealis_py.simulation.runner.scenario import SECOND, Fault, SimulatedNode
+from borealis_py.simulation.runner.scenario import SECOND, Fault, Retention, SimulatedNode
 from borealis_py.simulation.runner.simulation import Simulation
 from borealis_py.simulation.runner.story import tell
 from tests.simulation.calm import calm
@@ -28,10 +29,14 @@ def test_an_aimed_fault_strikes_at_its_moment(aim: Failpoint) -> None:
     diverge = Fault("source_cut", 0, 2 * SECOND, 6 * SECOND)
     aimed = Fault("crash", 0, 0, SECOND, aim=aim)
     scenario = replace(calm(), faults=(aimed, diverge), timing=replace(calm().timing, inline_us=0))
+    if aim in LATER_AIMS:
+        nodes = (replace(scenario.nodes[0], recovery=RecoveryPlan(RecoveryWay.PASSIVE_STANDBY)),)
+        scenario = replace(scenario, nodes=nodes, retain=Retention(0, SECOND), heal_us=20 * SECOND)
     result = run_scenario(scenario, trace=True, digest=False)
     assert result.ok, result.failure()
     assert [line for line in result.trace if "fault" in line and aim.value in line]
-    assert any("r0.2" in line or "r1.2" in line for line in result.trace), "the crashed replica starts again"
+    follows = ("r1.1",) if aim in LATER_AIMS else ("r0.2", "r1.2")
+    assert any(name in line for line in result.trace for name in follows), "it starts again, or its standby takes over"
 
 
 def test_an_aimed_fault_whose_moment_does_not_come_does_nothing() -> None:

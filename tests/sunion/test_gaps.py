@@ -74,6 +74,10 @@ def test_what_another_topic_holds_in_the_same_form_need_not_be_said() -> None:
     assert [token for token, _ in out.unsaid()] == [2, 3, 4]
     out.said_elsewhere(stable=3, live=9)
     assert [token for token, _ in out.unsaid()] == [3, 4], "tentative is not lost"
+    out.tentative(tentative(7))
+    out.said_elsewhere(stable=3, live=8)
+    assert [token for token, _ in out.unsaid()] == [3, 4], "be it behind a gap that the other one has not said"
+    assert (out.ack_s, out.ack_l) == (2, 8)
     out.said_elsewhere(stable=6, live=9)
     assert out.unsaid() == []
 

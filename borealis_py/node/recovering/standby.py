@@ -170,7 +170,8 @@ class Standby:
     def begins(self) -> None:
         """Its replica starts, which may take longer than any turn, and nobody else is to take over meanwhile: call
         `pulse` as often as that of a replica from now on."""
-        self._pulse.pace(replace(self._spec.timing, pulse_max_us=START_MAX_US))
+        timing = self._spec.timing  # at each call: a start may hold the interpreter for long, between two of them
+        self._pulse.pace(replace(timing, heartbeat_us=timing.heartbeat_us // 2, pulse_max_us=START_MAX_US))
 
     def pulse(self) -> None:
         """Send heartbeats during long turns, as `Replica.pulse`, and while its replica starts."""

@@ -55,11 +55,16 @@ class Standing:
         self._heartbeat_us = spec.timing.heartbeat_us
         self._leaving: threading.Thread | None = None
 
-    def begins(self) -> None:
-        """Its replica starts: until it is left it says that it runs, as often as a replica does."""
+    def begins(self, stop: threading.Event) -> None:
+        """Its replica starts: until it is left, or is to stop, it says that it runs, as often as a replica does."""
         self._beats.close()
         self.standby.begins()
-        self._beats.enter_context(repeating(self.standby.pulse, self._heartbeat_us, "pulse"))
+
+        def pulse() -> None:
+            if not stop.is_set():
+                self.standby.pulse()
+
+        self._beats.enter_context(repeating(pulse, self._heartbeat_us, "pulse"))
 
     def leave(self) -> None:
         """Its replica runs: no heartbeat of the standby follows this. Its clients are closed in a thread of their own,

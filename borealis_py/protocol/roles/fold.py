@@ -41,14 +41,19 @@ class Role(Enum):
     """Its former incarnation runs elsewhere: it computes, and is not heard until it has caught up with that one."""
 
 
+def _starts(beat: Heartbeat) -> bool:
+    return beat.runs and beat.state == ReplicaState.STANDBY.value
+
+
 @dataclass(frozen=True, slots=True)
 class Runner:
     """The replica that runs (`replica`, its index), and how far its own topic holds buckets: stable ones (`ack_s`), and
-    of any kind (`ack_l`)."""
+    of any kind (`ack_l`). `starts`: it has taken over, and has had no turn as a replica yet."""
 
     replica: int
     ack_s: int
     ack_l: int
+    starts: bool = False
 
 
 class RoleFold:
@@ -84,7 +89,8 @@ class RoleFold:
 
         A replica that says that it runs is the runner if it was, if nobody is, or if it first stood by for
         `CLAIM_BEATS` without hearing from the runner. Else its claim came too late, and it steps back when it reads
-        this. If it goes on, one of the two has not read all: of these the lower index is the runner.
+        this. If it goes on, one of the two has not read all: of these the lower index is the runner. One that starts
+        reads nothing, and speaks for nobody: whoever has started takes its place.
         """
         who = beat.replica
         runs = self.runner is not None and self.runner.replica == who
@@ -94,7 +100,7 @@ class RoleFold:
                 self._failed[who] += not self._began
             self._since[who] += 1
             self._late[who] = 0
-        elif runs or self.runner is None or self._since[who] >= CLAIM_BEATS or self._persists(who):
+        elif runs or self.runner is None or self._since[who] >= CLAIM_BEATS or self._prevails(who, _starts(beat)):
             self._ran(who, beat)
         else:
             self._late[who] += 1
@@ -102,17 +108,20 @@ class RoleFold:
                 self._before, self._calm = None, 0
                 self._patience = min(2 * self._patience, PATIENT_BEATS)
 
-    def _persists(self, who: int) -> bool:
-        return self.runner is not None and who < self.runner.replica and self._late[who] >= PERSIST_BEATS
+    def _prevails(self, who: int, starts: bool) -> bool:
+        if self.runner is None or starts:
+            return False
+        return self.runner.starts or (who < self.runner.replica and self._late[who] >= PERSIST_BEATS)
 
     def _ran(self, who: int, beat: Heartbeat) -> None:
         before = None if self.runner is None else self.runner.replica
-        if before not in (None, who):
+        if before is not None and before != who:
             self._before = before
+            self._failed[before] += not self._began
         self._began = (before == who and self._began) or beat.state not in _BEGINNING
         if self._began:
             self._failed[who] = 0
-        self.runner = Runner(who, beat.ack_s, beat.ack_l)
+        self.runner = Runner(who, beat.ack_s, beat.ack_l, _starts(beat))
         self._since.clear()
         self._late[who] = 0
         self._calm += 1

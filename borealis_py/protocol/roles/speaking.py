@@ -114,7 +114,7 @@ class Speaking:
     def _step_back(self, control: ControlFold) -> list[Effect]:
         own, runner = control.own_beat, control.roles.runner
         claimed = own is not None and own.runs
-        if not claimed or runner is None or runner.replica == self._identity.replica:
+        if not claimed or runner is None or runner.starts or runner.replica == self._identity.replica:
             return []
         return [StepBack(f"replica {runner.replica} runs")]
 

@@ -288,14 +288,21 @@ class Builder:
         return process
 
     def standby(
-        self, node: str, index: int, name: str, skew_us: int, ended: Ended, took_over: Callable[[StandbyProcess], None]
+        self,
+        node: str,
+        index: int,
+        name: str,
+        skew_us: int,
+        ended: Ended,
+        took_over: Callable[[StandbyProcess], None],
+        begins: Callable[[], object],
     ) -> StandbyProcess:
         """Raises LogError."""
         s, rng, spec = self.scenario, random.Random(f"{self.scenario.seed} {name}"), self.spec(node, index)
         clock = LocalClock(self.scheduler, rng.randrange(10_000_000_000), skew_us)
         ear = self._standing[name] = Recorder(self.scheduler, node, index, name, (spec.control_feed,))
         spec = replace(spec, log=RecordingLog(self.log.client(name), ear, {}))
-        return StandbyProcess(self.scheduler, name, spec, clock, ended, took_over, rng, s.turn_us, s.starts_us)
+        return StandbyProcess(self.scheduler, name, spec, clock, ended, took_over, begins, rng, s.turn_us, s.starts_us)
 
     def client(
         self, name: str, start: int, changed: Callable[[Sequence[Change]], None], lost: Callable[[str], None]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
+from functools import partial
 
 from borealis_py.log import topics
 from borealis_py.log.base import LogError
@@ -17,6 +18,7 @@ from borealis_py.simulation.cluster.checkpoints import Disk
 from borealis_py.simulation.cluster.processes import LocalClock, Machine, Process
 from borealis_py.simulation.cluster.roles import PublisherProcess, ReplicaProcess, StandbyProcess
 from borealis_py.simulation.cluster.storage import FlakyEngine, Spark
+from borealis_py.simulation.faults.catalogue import Failpoint
 from sunion.errors import RetentionLost
 
 MOVES = 0.7
@@ -71,7 +73,7 @@ class ReplicaMachine(Machine):
     """The machine of a replica index of a node.
 
     Args:
-        after: called after each turn. writing: called when writing a checkpoint begins.
+        after: called after each turn. moment: called when writing a checkpoint begins, and when a standby takes over.
     """
 
     def __init__(
@@ -81,13 +83,13 @@ class ReplicaMachine(Machine):
         index: int,
         changed: Callable[[], None],
         after: Callable[[ReplicaMachine, ReplicaProcess], None],
-        writing: Callable[[ReplicaMachine], object],
+        moment: Callable[[Failpoint, ReplicaMachine], object],
     ) -> None:
         super().__init__(f"{wiring.prefix}{node}r{index}", wiring.log, self._make, changed)
         self.node, self.index = node, index
         self.skew_us = 0
         self.spec: ReplicaSpec = wiring.spec(node, index)
-        self._wiring, self._after, self._writing = wiring, after, writing
+        self._wiring, self._after, self._moment = wiring, after, moment
 
     def _make(self, name: str) -> Process | None:
         before = self.zombies[-1] if self.zombies else None
@@ -99,7 +101,8 @@ class ReplicaMachine(Machine):
         return self._run(name)
 
     def _stand_by(self, name: str) -> Process | None:
-        how = self.node, self.index, name, self.skew_us, self.ended, self._take_over
+        begins = partial(self._moment, Failpoint.TAKE_OVER, self)
+        how = self.node, self.index, name, self.skew_us, self.ended, self._take_over, begins
         return self._started(name, lambda: self._wiring.standby(*how))
 
     def _take_over(self, standby: StandbyProcess) -> None:
@@ -119,7 +122,7 @@ class ReplicaMachine(Machine):
                 self.skew_us,
                 self.ended,
                 lambda process: self._after(self, process),
-                lambda: self._writing(self),
+                lambda: self._moment(Failpoint.CHECKPOINT, self),
                 stood_by,
                 moves,
             )

@@ -272,9 +272,13 @@ class ReplicaProcess(Process):
         self.replica.close("asked to stop")
 
 
+STARTS_FAIL = 0.15
+"""How many of the starts fail that take time."""
+
+
 class StandbyProcess(Process):
     """The production standby that does not compute. `took_over`: called when its replica has started, which takes
-    `starts_us`."""
+    `starts_us` at most, or fails. `begins`: called before that."""
 
     final = False
 
@@ -286,6 +290,7 @@ class StandbyProcess(Process):
         clock: LocalClock,
         ended: Ended,
         took_over: Callable[[StandbyProcess], None],
+        begins: Callable[[], object],
         rng: random.Random,
         turn_us: tuple[int, int],
         starts_us: int = 0,
@@ -295,10 +300,11 @@ class StandbyProcess(Process):
         self._beat_us, self._starts_us = spec.timing.heartbeat_us, starts_us
         self._begins: int | None = None
         """When its replica runs; None: it does not start yet."""
+        self._fails = False
         self.why = ""
         self.other_life = False
         self.superseded_by: str | None = None
-        self._ended, self._took_over = ended, took_over
+        self._ended, self._took_over, self._to_begin = ended, took_over, begins
         self.standby = Standby(spec, spec.log, clock, name, self.wake)
 
     def turn(self) -> int | None:
@@ -315,7 +321,9 @@ class StandbyProcess(Process):
             return None
         if self.standby.took_over:
             self.standby.begins()
-            self._begins = self.scheduler.now_us + self._starts_us
+            self._to_begin()
+            self._begins = self.scheduler.now_us + int(self.rng.random() * self._starts_us)
+            self._fails = self._starts_us > 0 and self.rng.random() < STARTS_FAIL
             return self._start(self._begins)
         return self.standby.next_wakeup() - self.clock.offset_us
 
@@ -328,7 +336,11 @@ class StandbyProcess(Process):
         if self.scheduler.now_us < at:
             self.standby.pulse()
             return min(at, self.scheduler.now_us + self._beat_us)
-        self._took_over(self)
+        if self._fails:
+            self.why = "its start failed"
+            self._ended(self)
+        else:
+            self._took_over(self)
         return None
 
     def close(self) -> None:

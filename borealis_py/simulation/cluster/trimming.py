@@ -54,11 +54,13 @@ class Deleted:
 
     Attributes:
         before: called before each deletion (feed, offset, node of the topic or None for a source); may raise.
+        trims: called before that with the node and the index of the replica that deletes.
         upto: for each node, the highest bucket below which its topics were trimmed.
         records: how many were deleted, of replicas' topics and of sources.
     """
 
     before: Callable[[Feed, int, str | None], object] = lambda feed, offset, node: None
+    trims: Callable[[str, int], object] = lambda node, index: None
     upto: dict[str, int] = field(default_factory=dict)
     records: dict[bool, int] = field(default_factory=lambda: {True: 0, False: 0})
 
@@ -122,6 +124,8 @@ class TrimmingHost:
 
         def delete() -> None:
             refused: dict[Feed, str] = {}
+            if self._process is not None and trims.deletions:
+                self._deleted.trims(self._process.node, self._process.index)
             for feed, at in trims.deletions.items():
                 if broker.existing(feed) is not meant[feed] or not self._delete(feed, at, trims):
                     refused[feed] = "not now"  # no request is on its way for so long that a topic is made again

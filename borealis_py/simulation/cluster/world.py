@@ -100,12 +100,11 @@ class SimulatedWorld:
         skews = [self.rng.randrange(-SKEW_US, SKEW_US) for _ in range(scenario.sources)]
         self.sources = [SourceMachine(self.wiring, i, skew, self._look) for i, skew in enumerate(skews)]
         self.replicas = [
-            ReplicaMachine(
-                self.wiring, plan.name, k, self._look, self._turned, partial(self._moment, Failpoint.CHECKPOINT)
-            )
+            ReplicaMachine(self.wiring, plan.name, k, self._look, self._turned, self._moment)
             for plan in scenario.nodes
             for k in range(plan.replicas)
         ]
+        self.wiring.deleted.trims = self._trims
         self.clients = Machine(f"{self.wiring.prefix}client", self.log, self._start_client, self._look)
         self.picture = ClientPicture(self.origin)
         self.latecomer: ClientPicture | None = None
@@ -149,6 +148,9 @@ class SimulatedWorld:
 
     def _moment(self, aim: Failpoint, machine: ReplicaMachine) -> None:
         self.hooks.moment(aim, machine)
+
+    def _trims(self, node: str, index: int) -> None:
+        self._moment(Failpoint.TRIMMING, self.of_node(node)[index])
 
     def _client_changed(self, name: str, picture: ClientPicture, changes: Sequence[Change]) -> None:
         self.hooks.client_changed(name, picture, changes)

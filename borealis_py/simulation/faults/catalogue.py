@@ -44,12 +44,14 @@ class Failpoint(Enum):
     CHECKPOINT = "while a checkpoint is being written: at its replica"
     REC_DONE = "right after REC_DONE: at the replica that said it"
     RECONCILING = "while another replica reconciles: at this one, or at a source"
+    TAKE_OVER = "a standby has taken over: at it"
+    TRIMMING = "a topic is trimmed: at the replica that trims it"
 
 
-AT_SUBJECT = frozenset(
-    {Failpoint.GRANTED, Failpoint.PUBLISHER, Failpoint.TRANSACTION, Failpoint.CHECKPOINT, Failpoint.REC_DONE}
-)
+AT_SUBJECT = frozenset(set(Failpoint) - {Failpoint.RECONCILING})
 """Failpoints that choose the replica which is hit."""
+LATER_AIMS = (Failpoint.TAKE_OVER, Failpoint.TRIMMING)
+"""Failpoints at which faults are drawn separately, so that all others stay as they were."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +67,7 @@ class FaultKind:
 
 
 _S, _R, _N, _W = FaultTarget.SOURCE, FaultTarget.REPLICA, FaultTarget.NODE, FaultTarget.WORLD
-_EVERY = tuple(Failpoint)
+_EVERY = tuple(aim for aim in Failpoint if aim not in LATER_AIMS)
 _DURING = (Failpoint.RECONCILING,)
 
 KINDS: dict[str, FaultKind] = {
@@ -159,3 +161,5 @@ LATER = (
     "source_deaf",
 )
 """Kinds drawn by separate random generators, so that the rest of a seed's world does not depend on them."""
+AIMED = tuple(name for name, kind in KINDS.items() if kind.aims == _EVERY and name not in LATER)
+"""Kinds that may strike where a standby takes over, or a topic is trimmed."""

@@ -9,7 +9,7 @@ from dataclasses import replace
 from borealis_py.protocol.settings import DelayPolicy, Delays, Timing
 from borealis_py.query.recovery import RecoveryPlan, RecoveryWay
 from borealis_py.simulation.cluster.toy_query import BIG, QUERY
-from borealis_py.simulation.faults.catalogue import KINDS, LATER, FaultTarget
+from borealis_py.simulation.faults.catalogue import AIMED, KINDS, LATER, LATER_AIMS, Failpoint, FaultTarget
 from borealis_py.simulation.runner.scenario import (
     ROWS_MAX,
     SECOND,
@@ -53,6 +53,8 @@ SLOW_SHARE = 0.15
 LONG_STARTS_SHARE = 0.3
 LONG_START_US = 4 * SECOND
 """In how many worlds the replica that a standby becomes takes time to start, and how long at most."""
+AIMED_SHARE = 0.25
+"""In how many worlds faults strike where a standby takes over, and in how many where a topic is trimmed."""
 TINY = 2
 """Rows per part in worlds with twins: output of one bucket must take many records to interleave."""
 
@@ -123,10 +125,27 @@ def draw(seed: int, kinds: Sequence[str] = (), seconds: float | None = None, nod
     starts = random.Random(f"starts {seed}")
     if starts.random() < LONG_STARTS_SHARE:
         whole = replace(whole, starts_us=int(starts.random() * LONG_START_US))
+    whole = replace(whole, faults=tuple(sorted((*whole.faults, *_aimed(whole)), key=lambda f: f.at_us)))
     slow = random.Random(f"slow rows {seed}")
     if slow.random() < SLOW_SHARE:
         whole = replace(whole, rows_per_s=slow.choice((4, 16)) * whole.busiest)
     return whole
+
+
+def _aimed(scenario: Scenario) -> list[Fault]:
+    """Faults at take-overs and at deletions. Drawn separately, so that the rest of the world stays the same."""
+    rng = random.Random(f"aimed {scenario.seed}")
+    stands_by = any(plan.recovery.stands_by for plan in scenario.nodes)
+    may_come = {Failpoint.TAKE_OVER: stands_by, Failpoint.TRIMMING: scenario.retain is not None}
+    faults = []
+    for aim in LATER_AIMS:
+        if not may_come[aim] or rng.random() > AIMED_SHARE:
+            continue
+        for _ in range(rng.randint(1, 3)):
+            kind, at = rng.choice(AIMED), rng.randrange(SECOND // 10, scenario.heal_us - SECOND)
+            until = min(scenario.heal_us, at + int((0.1 + rng.random() ** 1.5 * KINDS[kind].longest_s) * SECOND))
+            faults.append(Fault(kind, 0, at, until, rng.choice(KINDS[kind].details), aim))
+    return faults
 
 
 def _recovering(scenario: Scenario) -> Scenario:

@@ -112,7 +112,8 @@ class Scenario:
         reset: it does not heal: the app is begun anew then, and this part of it survives.
         retain: how its topics are trimmed; None: not at all.
         rows_per_s: how fast a replica's kernel and a redo job process rows; None: rows take no time of their own.
-        starts_us: how long the replica starts that a standby becomes.
+        starts_us: how long at most the replica starts that a standby becomes; each start takes another time, and some
+            fail. 0: none takes any.
     """
 
     seed: int
