@@ -6,6 +6,7 @@ What is published is compared with plain arithmetic on what was sent, every time
 
 from __future__ import annotations
 
+import os
 import signal
 from collections.abc import Iterator
 from pathlib import Path
@@ -137,3 +138,37 @@ def test_checkpoints_in_kafka_are_found_from_another_directory(bootstrap: str, t
         assert "starts from a peer's checkpoint" in said
         until(lambda: app.statuses(query, 1 - runs)[-1].checkpoint_bucket > before, "a checkpoint of its own", 30.0)
         assert not any(path.is_file() for place in data.values() for path in place.rglob("*"))
+
+
+SLOW_START = """
+import time
+from borealis_py.node.recovering.starting import Starting
+
+point = Starting.point
+
+def slowly(it):
+    time.sleep(6)
+    return point(it)
+
+Starting.point = slowly
+"""
+
+
+@pytest.mark.slow
+def test_while_a_replica_reads_its_state_for_long_nobody_else_takes_over(
+    bootstrap: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "sitecustomize.py").write_text(SLOW_START)
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(filter(None, (str(tmp_path), os.environ.get("PYTHONPATH")))))
+    app = StandbyApp(bootstrap, an_app("takeover-slowly", ["passive-standby"]), tmp_path)
+    (query,) = app.queries
+    with standing_by(app):
+        runs = app.runner()
+        app.kill(runs)
+        killed_us = wall_us()
+        app.start(runs, take_over=True)  # stands by long before the other one has started
+        app.until_stood_by(runs, killed_us)
+        app.goes_on()
+        after = {k: [s.event for s in app.statuses(query, k) if s.at_wall_us > killed_us] for k in REPLICAS}
+        assert "RUNS" in after[1 - runs]
+        assert "RUNS" not in after[runs]
