@@ -100,6 +100,13 @@ def test_who_has_started_takes_the_place_of_one_that_starts() -> None:
     assert fold(1, *log, beat(1, True)).runs
 
 
+def test_who_was_only_late_goes_on_while_the_one_that_took_over_starts() -> None:
+    log = [beat(0, True), *[beat(1, False)] * (CLAIM_BEATS + STEP_BEATS), starting(1), beat(0, True)]
+    assert fold(0, *log).runs
+    assert fold(1, *log).patient
+    assert not fold(1, *log, starting(1)).runs
+
+
 def test_one_that_starts_never_takes_the_place_of_one_that_has_started_by_going_on() -> None:
     """It reads nothing, and so does not know that another one runs."""
     log = [starting(0), *[beat(1, False)] * (CLAIM_BEATS + STEP_BEATS), beat(1, True)]

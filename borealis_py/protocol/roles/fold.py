@@ -100,18 +100,20 @@ class RoleFold:
                 self._failed[who] += not self._began
             self._since[who] += 1
             self._late[who] = 0
-        elif runs or self.runner is None or self._since[who] >= CLAIM_BEATS or self._prevails(who, _starts(beat)):
+        elif runs or self.runner is None or self._since[who] >= CLAIM_BEATS:
             self._ran(who, beat)
         else:
             self._late[who] += 1
             if who == self._before:  # it was taken for dead, and was only late
                 self._before, self._calm = None, 0
                 self._patience = min(2 * self._patience, PATIENT_BEATS)
+            if self._prevails(who, _starts(beat)):
+                self._ran(who, beat)
 
     def _prevails(self, who: int, starts: bool) -> bool:
         if self.runner is None or starts:
             return False
-        return self.runner.starts or (who < self.runner.replica and self._late[who] >= PERSIST_BEATS)
+        return self.runner.starts or (who < self.runner.replica and self._late[who] > PERSIST_BEATS)
 
     def _ran(self, who: int, beat: Heartbeat) -> None:
         before = None if self.runner is None else self.runner.replica
