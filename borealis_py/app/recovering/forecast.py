@@ -31,9 +31,9 @@ one's last may have come just before, is not seen: readers of active standbys st
 START_S, WAY_S = 0.15, 0.02
 """From knowing that it is to run until a standby that does not compute gives results again: 0.05 to 0.1 s to find where
 to begin, as much to open its inputs and catch up, in timelines of that bench's kills. A record's way to it."""
-BUCKET_S = 0.001
-"""To read one bucket again, beside its rows: between the 0.5 ms of catching up on an idle machine, rows and all
-(`borealis bench throughput`), and the 2 ms of `borealis bench recovery` on one that did much else."""
+BUCKET_S = 0.0006
+"""To read one bucket again, beside its rows: between the 0.4 ms of `borealis bench recovery` on a quiet machine and its
+0.75 ms on a busy one."""
 SWITCH_S = 0.05
 """Readers of several replicas go over to another one: p99 of `borealis bench failover`."""
 
