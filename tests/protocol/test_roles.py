@@ -110,7 +110,20 @@ def test_who_was_only_late_goes_on_while_the_one_that_took_over_starts() -> None
 def test_one_that_starts_never_takes_the_place_of_one_that_has_started_by_going_on() -> None:
     """It reads nothing, and so does not know that another one runs."""
     log = [starting(0), *[beat(1, False)] * (CLAIM_BEATS + STEP_BEATS), beat(1, True)]
-    assert fold(1, *log, *[starting(0)] * (2 * PERSIST_BEATS)).runs
+    goes_on = [starting(0), beat(1, True)] * (2 * PERSIST_BEATS)
+    assert fold(1, *log, *goes_on).runs
+    assert fold(1, *log, *goes_on, beat(0, True)).runs, "nor when it has started, too"
+
+
+def test_one_that_starts_regains_its_place_where_who_took_that_dies() -> None:
+    log = [starting(0), *[beat(1, False)] * (CLAIM_BEATS + STEP_BEATS), beat(1, True)]
+    assert fold(0, *log, *[starting(0)] * (CLAIM_BEATS + 1)).runs
+
+
+def test_what_arrives_at_once_after_a_cut_is_no_going_on() -> None:
+    """Who has read the claim steps back; if it were the runner by what it had said before, both would."""
+    log = [beat(0, True), *[beat(1, False)] * (CLAIM_BEATS + STEP_BEATS), beat(1, True)]
+    assert fold(1, *log, *[beat(0, True)] * (2 * PERSIST_BEATS)).runs
 
 
 def test_who_was_replaced_before_it_could_begin_lets_others_try() -> None:

@@ -74,7 +74,9 @@ class RoleFold:
         self._since: Counter[int] = Counter()
         """Heartbeats of each standby since the last one of the runner."""
         self._late: Counter[int] = Counter()
-        """Heartbeats of replicas that run and are not the runner, since they did."""
+        """Heartbeats of replicas that run and are not the runner, since they did; one for each of the runner's."""
+        self._counted: set[int] = set()
+        """Whose were counted since the runner's last one."""
         self._before: int | None = None
         """Who ran before the runner, and was not heard since."""
         self._began = False
@@ -102,18 +104,21 @@ class RoleFold:
             self._late[who] = 0
         elif runs or self.runner is None or self._since[who] >= CLAIM_BEATS:
             self._ran(who, beat)
+        elif _starts(beat):  # as a standby: it may claim again once it does not hear the runner
+            self._since[who] += 1
         else:
-            self._late[who] += 1
-            if who == self._before:  # it was taken for dead, and was only late
-                self._before, self._calm = None, 0
-                self._patience = min(2 * self._patience, PATIENT_BEATS)
-            if self._prevails(who, _starts(beat)):
-                self._ran(who, beat)
+            self._came_late(who, self.runner, beat)
 
-    def _prevails(self, who: int, starts: bool) -> bool:
-        if self.runner is None or starts:
-            return False
-        return self.runner.starts or (who < self.runner.replica and self._late[who] > PERSIST_BEATS)
+    def _came_late(self, who: int, runner: Runner, beat: Heartbeat) -> None:
+        if who not in self._counted:  # what arrives at once, after a cut, is no going on
+            self._counted.add(who)
+            self._late[who] += 1
+        if who == self._before:  # it was taken for dead, and was only late
+            self._before, self._calm = None, 0
+            self._patience = min(2 * self._patience, PATIENT_BEATS)
+        if runner.starts or (who < runner.replica and self._late[who] > PERSIST_BEATS):
+            self._ran(who, beat)
+            self._before = None  # the other one is alive, too
 
     def _ran(self, who: int, beat: Heartbeat) -> None:
         before = None if self.runner is None else self.runner.replica
@@ -125,6 +130,7 @@ class RoleFold:
             self._failed[who] = 0
         self.runner = Runner(who, beat.ack_s, beat.ack_l, _starts(beat))
         self._since.clear()
+        self._counted.clear()
         self._late[who] = 0
         self._calm += 1
         if self._calm >= CALM_BEATS:

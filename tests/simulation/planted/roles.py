@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import replace
 from typing import Any
 from unittest import mock
@@ -11,6 +12,7 @@ import msgspec
 
 from borealis_py.node.recovering.standby import Standby
 from borealis_py.protocol.checkpointing import Checkpointing
+from borealis_py.protocol.roles import fold
 from borealis_py.protocol.roles.fold import RoleFold
 from borealis_py.protocol.roles.speaking import Speaking
 from borealis_py.protocol.turn import Effect, SaveCheckpoint
@@ -39,7 +41,7 @@ BACKUP = _all_by(RecoveryWay.UPSTREAM_BACKUP)
 
 
 def _slow_start(scenario: Scenario) -> Scenario:
-    return replace(PASSIVE(scenario), starts_us=5 * SECOND)
+    return replace(PASSIVE(scenario), starts_us=12 * SECOND)
 
 
 def _more_counts_as_said_than_is() -> Any:
@@ -105,6 +107,13 @@ def _a_start_is_silent() -> Any:
     return mock.patch.object(Standby, "begins")
 
 
+def _a_start_is_silent_and_as_good_as_a_turn() -> Any:
+    stack = ExitStack()
+    stack.enter_context(_a_start_is_silent())
+    stack.enter_context(mock.patch.object(fold, "_starts", return_value=False))
+    return stack
+
+
 def _an_increment_before_its_acks() -> Any:
     """Only the first checkpoint of an incarnation, which is a base, waits for them."""
     kept = Checkpointing.turn
@@ -153,7 +162,16 @@ BUGS = (
     ),
     Bug("R17 a standby is silent", "quality", _standbys_speak, KILLS, ("silence",), 12, change=ACTIVE_STANDBY),
     Bug("R17 a standby takes over", "liveness", _nobody_takes_over, KILLS, ("runs", "convergence"), 12, change=PASSIVE),
-    Bug("R17 a start is heard", "liveness", _a_start_is_silent, KILLS, ("runs", "convergence"), 12, change=_slow_start),
+    Bug("R17 a start is heard", "quality", _a_start_is_silent, KILLS, (), change=_slow_start),
+    Bug(
+        "R17 whoever has started prevails",
+        "liveness",
+        _a_start_is_silent_and_as_good_as_a_turn,
+        KILLS,
+        ("runs", "convergence"),
+        24,
+        change=_slow_start,
+    ),
     Bug(
         "R17 of two that run one steps back",
         "quality",
