@@ -266,10 +266,9 @@ class StreamFold:
 
     def _drop(self, since: int, below: int) -> None:
         """Forget what is tentative in [since, below); all before `since` is forgotten."""
-        for bucket in range(since, below) if below - since < len(self.tentative) else list(self.tentative):
-            if bucket >= below or bucket not in self.tentative:
-                continue
-            self.tentative_rows -= sum(self.count(record) for record in self.tentative.pop(bucket).values())
+        few = below - since < len(self.tentative)
+        for bucket in range(since, below) if few else [b for b in self.tentative if b < below]:
+            self.tentative_rows -= sum(self.count(record) for record in self.tentative.pop(bucket, {}).values())
         for replica, dropped in list(self._dropped.items()):
             if dropped.high < below:
                 del self._dropped[replica]

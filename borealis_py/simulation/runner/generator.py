@@ -52,7 +52,8 @@ SLOW_SHARE = 0.15
 """Share of worlds in which processing a row takes noticeable time."""
 LONG_STARTS_SHARE = 0.3
 LONG_START_US = 4 * SECOND
-"""In how many worlds the replica that a standby becomes takes time to start, and how long at most."""
+"""In how many worlds with standbys that do not compute a replica that one becomes takes time to start, and how long at
+most: elsewhere nothing starts so, and no bound allows for it."""
 AIMED_SHARE = 0.25
 """In how many worlds faults strike where a standby takes over, and in how many where a topic is trimmed."""
 TINY = 2
@@ -123,7 +124,7 @@ def draw(seed: int, kinds: Sequence[str] = (), seconds: float | None = None, nod
     whole = whole if rng.random() > PARTED_SHARE else parted(rng, whole)
     whole = _recovering(whole)
     starts = random.Random(f"starts {seed}")
-    if starts.random() < LONG_STARTS_SHARE:
+    if starts.random() < LONG_STARTS_SHARE and any(plan.recovery.idles for plan in whole.nodes):
         whole = replace(whole, starts_us=int(starts.random() * LONG_START_US))
     whole = replace(whole, faults=tuple(sorted((*whole.faults, *_aimed(whole)), key=lambda f: f.at_us)))
     slow = random.Random(f"slow rows {seed}")
@@ -143,7 +144,7 @@ def _aimed(scenario: Scenario) -> list[Fault]:
             continue
         for _ in range(rng.randint(1, 3)):
             kind, at = rng.choice(AIMED), rng.randrange(SECOND // 10, scenario.heal_us - SECOND)
-            until = min(scenario.heal_us, at + int((0.1 + rng.random() ** 1.5 * KINDS[kind].longest_s) * SECOND))
+            until = min(scenario.heal_us, at + _lasts_us(rng, kind))
             faults.append(Fault(kind, 0, at, until, rng.choice(KINDS[kind].details), aim))
     return faults
 
@@ -318,8 +319,7 @@ def _faults(
         if failures and rng.random() < 0.6:
             during = rng.choice(failures)
             at = min(last_us - 1, rng.randrange(during.at_us, during.until_us + 2 * SECOND))
-        lasts = int((0.1 + rng.random() ** 1.5 * KINDS[name].longest_s) * SECOND)
-        faults.append(_fault(rng, name, counts, at, min(heal_us, at + lasts)))
+        faults.append(_fault(rng, name, counts, at, min(heal_us, at + _lasts_us(rng, name))))
     if kinds == ORDINARY and rng.random() < 0.07:
         faults += _slow_start(rng, counts, heal_us)
     return tuple(sorted(faults, key=lambda f: f.at_us))
@@ -337,9 +337,13 @@ def _later(seed: int, sources: int, plans: Sequence[SimulatedNode], heal_us: int
         for _ in range(rng.randint(1, 3)):
             at = rng.randrange(SECOND, heal_us - SECOND)
             rng.choice((kind,))
-            lasts = int((0.1 + rng.random() ** 1.5 * KINDS[kind].longest_s) * SECOND)
-            faults.append(_fault(rng, kind, _counts(sources, plans), at, min(heal_us, at + lasts)))
+            until = min(heal_us, at + _lasts_us(rng, kind))
+            faults.append(_fault(rng, kind, _counts(sources, plans), at, until))
     return faults
+
+
+def _lasts_us(rng: random.Random, kind: str) -> int:
+    return int((0.1 + rng.random() ** 1.5 * KINDS[kind].longest_s) * SECOND)
 
 
 def _counts(sources: int, plans: Sequence[SimulatedNode]) -> dict[FaultTarget, int]:
