@@ -15,7 +15,7 @@ from borealis_py.log.description import Life
 from borealis_py.node.checkpoints import KEEP
 from borealis_py.node.endings import NumberShared
 from borealis_py.node.spec import ReplicaSpec
-from borealis_py.protocol.incarnation import Identity, StartPoint
+from borealis_py.protocol.incarnation import Identity, StartPoint, why_shared
 from borealis_py.protocol.trimming import KeptCheckpoint, Need, ReplicaName, least
 from borealis_py.protocol.trimming.fold import SENT_MAX
 from sunion.units import Bucket, MonotonicUs, Offset
@@ -92,7 +92,7 @@ class Acknowledging:
         last, me = self._last(lookup), self._identity
         own = last.get(me.replica)
         if own is not None and own.inc == me.inc and own.uid != me.uid:
-            raise NumberShared(f"replica {me.replica}: {own.uid} has incarnation {own.inc}, too")
+            raise NumberShared(why_shared(me.replica, own.inc, own.uid))
         said = last.get(runner)
         if said is None or said.place != self._place or set(said.offsets) != set(self._sources):
             return None

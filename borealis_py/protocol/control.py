@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from borealis_py.protocol.incarnation import Heartbeat
+from borealis_py.protocol.incarnation import Heartbeat, why_shared
 from borealis_py.protocol.roles.fold import RoleFold
 from sunion.units import Bucket, Offset
 
@@ -89,7 +89,7 @@ class ControlFold:
         """
         shared = beat.replica == self.replica and beat.inc == self.inc and owner.uid == self.uid
         if shared and not beat.recovering and beat.uid < self.uid:  # not recovering: it has read its own
-            self.number_shared = f"replica {self.replica}: {beat.uid} has incarnation {beat.inc}, too"
+            self.number_shared = why_shared(self.replica, beat.inc, beat.uid)
 
     def live(self, index: int) -> bool:
         """Whether a replica counts as live: itself, and each peer heard within the last own heartbeats (R8)."""

@@ -12,6 +12,11 @@ from sunion.union import Mark
 from sunion.units import NOWHERE, Bucket, Offset
 
 
+def why_shared(replica: int, inc: int, uid: str) -> str:
+    """Why a replica starts again with a number of its own: another process, `uid`, has `inc`, too (B30)."""
+    return f"replica {replica}: {uid} has incarnation {inc}, too"
+
+
 @dataclass(frozen=True, slots=True)
 class Identity:
     """Which replica this is (B30).

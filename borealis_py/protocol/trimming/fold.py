@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from borealis_py.protocol.incarnation import why_shared
 from borealis_py.protocol.trimming.need import Need, Needs, ReplicaName
 from sunion.units import MonotonicUs, Offset
 
@@ -54,7 +55,7 @@ class AckFold:
         before = self._said.get(name)
         if before is not None:
             if at is not None and need.inc == before.inc and need.uid != before.uid:
-                self.number_shared = f"replica {name.index}: {before.uid} has incarnation {before.inc}, too"
+                self.number_shared = why_shared(name.index, before.inc, before.uid)
             if need.inc < before.inc or (need.inc == before.inc and need.uid != before.uid):
                 return
             if need.inc == before.inc and need.number <= before.number:
