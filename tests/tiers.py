@@ -12,6 +12,7 @@ from typing import Protocol
 SLOW = (
     "tests/app/test_supervisor.py",
     "tests/bench/recovery/test_measured.py::test_one_kill_on_a_real_broker",
+    "tests/bench/recovery/test_measured.py::test_what_takes_longer_than_x",
     "tests/bench/test_failover.py::test_one_kill_of_each_kind_on_a_real_broker",
     "tests/bench/test_latency.py::test_two_seconds_on_a_real_broker",
     "tests/bench/test_lost_input.py::test_three_seconds_of_silence_on_a_real_broker",

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
 
-from borealis_py.bench.experiments.recovery import cases, measured, tables, ways
+from borealis_py.bench.experiments.recovery import beyond, cases, drill, measured, tables, ways
 from borealis_py.bench.experiments.recovery.cases import (
     ACTIVE,
     AMNESIA,
@@ -22,6 +23,7 @@ from borealis_py.bench.experiments.recovery.cases import (
     STATE_KIND,
     STREAM_KIND,
     UPSTREAM,
+    BeyondX,
     WayBytes,
     WayCores,
     WayStills,
@@ -76,6 +78,13 @@ WRITTEN = [
     written(PASSIVE, 60, 1_000, 400, 800),
     written(UPSTREAM, 60, 1_000, 90, 800),
 ]
+BEYOND_X = BeyondX(
+    x_s=1,
+    stills=replace(stills(UPSTREAM, 300, 0.7, 0.8, predicted_s=0.725), tentative=60),
+    predicted_tentative=45.2,
+    verify=0,
+    audit=0,
+)
 BUSY = [WayCores(way="", cores=0.5), *(WayCores(way=way.value, cores=0.6) for way in MEASURED)]
 
 
@@ -140,6 +149,45 @@ def test_by_amnesia_results_are_missing_and_tentative_and_none_is_repeated() -> 
     assert cases.windows_of(AMNESIA, (1, 10, 60)) == (1,)
 
 
+@pytest.mark.parametrize(
+    ("of", "missed"),
+    [
+        ({}, None),
+        ({"verify": 1}, "verified, audit clean"),
+        ({"audit": 1}, "verified, audit clean"),
+        ({"tentative": 0}, "tentative while nobody runs (0)"),
+        ({"missing": 1}, "nothing repeated or missing"),
+        ({"repeated": 1}, "nothing repeated or missing"),
+        ({"stills_s": [0.7, 0.7, 1.1]}, "the reader waits for at most X (1.10)"),
+        ({"predicted_s": 0.4}, "0.40 s predicted, 0.75 s measured"),
+    ],
+)
+def test_beyond_x_results_are_tentative_then_right(of: dict[str, Any], missed: str | None) -> None:
+    codes = {name: of[name] for name in ("verify", "audit") if name in of}
+    seen = {name: value for name, value in of.items() if name not in codes}
+    beyond_x = replace(BEYOND_X, stills=replace(BEYOND_X.stills, **seen), **codes)
+    found = [what for what, reached in tables.judged([], [], [], beyond_x).items() if not reached]
+    assert found == ([] if missed is None else [f"upstream-backup, 300 s, X = 1 s: {missed}"])
+
+
+def test_what_is_beyond_x_has_a_line_and_its_set_up_is_told() -> None:
+    found = tables.outcome(STILLS, WRITTEN, BUSY, BEYOND_X)
+    assert found.rows[-1] == [
+        "upstream-backup, X = 1 s",
+        "300 s",
+        "2",
+        "0.75",
+        "0.80",
+        "0.72",
+        "0.01",
+        "60",
+        "0, 0",
+        *[""] * 4,
+    ]
+    assert "(45 buckets predicted)" in found.setup
+    assert "Last line" not in tables.outcome(STILLS, WRITTEN, BUSY).setup
+
+
 def test_the_table_has_a_line_for_each_way_and_window() -> None:
     found = tables.outcome(STILLS, WRITTEN, BUSY)
     assert [row[:5] for row in found.rows][:2] == [
@@ -172,10 +220,10 @@ def test_windows_that_are_there_twice_or_not_at_all_are_counted() -> None:
 
     begun = [{"window_start": 0, "customer": "c1"}]  # the first second is not whole
     rows = [*begun, *window(1), *window(2), *window(3)]
-    assert ways.counted_windows(rows) == (301, 0, 0)
-    assert ways.counted_windows([*rows, rows[5]]) == (302, 1, 0)
-    assert ways.counted_windows([*begun, *window(1), *window(3)]) == (201, 0, 100)
-    assert ways.counted_windows([row for row in rows if row != rows[150]]) == (300, 0, 1)
+    assert drill.counted_windows(rows) == (301, 0, 0)
+    assert drill.counted_windows([*rows, rows[5]]) == (302, 1, 0)
+    assert drill.counted_windows([*begun, *window(1), *window(3)]) == (201, 0, 100)
+    assert drill.counted_windows([row for row in rows if row != rows[150]]) == (300, 0, 1)
 
 
 def test_what_was_deleted_meanwhile_was_written_nevertheless() -> None:
@@ -228,3 +276,16 @@ def judge_one_kill(stage: Stage, said: list[str]) -> None:
     assert found[0].rows > events.CUSTOMERS
     assert alone[0].by_kind[SOURCE_KIND] > 0
     assert by[0].by_kind[STREAM_KIND] > 0
+
+
+@pytest.mark.e2e
+@pytest.mark.timeout(400)
+def test_what_takes_longer_than_x_is_tentative_then_corrected_on_a_real_broker(
+    broker: LocalBroker, tmp_path: Path
+) -> None:
+    said: list[str] = []
+    stage = Stage(tmp_path, broker)
+    with stage.endings:
+        found = beyond.killed(stage, 1, said.append)
+    assert (found.stills.tentative > 0, found.stills.repeated, found.stills.missing) == (True, 0, 0)
+    assert (found.verify, found.audit) == (0, 0)

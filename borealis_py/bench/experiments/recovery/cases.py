@@ -115,6 +115,23 @@ class WayStills:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class BeyondX:
+    """Upstream backup, with readers that wait for less than it takes.
+
+    Attributes:
+        x_s: X of the query. stills: what its reader saw of the kills.
+        predicted_tentative: how many buckets it would see tentatively, by `borealis explain`.
+        verify, audit: exit codes of these commands in the end.
+    """
+
+    x_s: int
+    stills: WayStills
+    predicted_tentative: float
+    verify: int
+    audit: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class WayBytes:
     """Bytes a second in Kafka's log, one copy, of one way and window; `way` is empty for one replica alone."""
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from borealis_py.bench.experiments.recovery import tables, ways
+from borealis_py.bench.experiments.recovery import beyond, tables, ways
 from borealis_py.bench.experiments.recovery.cases import MEASURED, WINDOWS_S, WayBytes, WayStills, windows_of
 from borealis_py.bench.load.sizes import stage_for
 from borealis_py.bench.report.bars import Bars
@@ -10,6 +10,8 @@ from borealis_py.bench.report.outcome import Outcome
 from borealis_py.bench.report.runner import ExperimentOptions
 
 KILLS = {"short": 1, "usual": 8, "full": 30}
+BEYOND = {"short": 0, "usual": 4, "full": 8}
+"""Kills whose recovery takes longer than readers wait."""
 SECONDS = {"short": 3.0, "usual": 15.0, "full": 60.0}
 WINDOWS = {"short": WINDOWS_S[:1], "usual": WINDOWS_S, "full": WINDOWS_S}
 
@@ -30,5 +32,6 @@ def run(options: ExperimentOptions, bars: Bars) -> Outcome:
             of, by = ways.killed(stage, way, windows_of(way, windows_s), kills, seconds, bars.say)
             stills += of
             written += by
+        beyond_x = beyond.killed(stage, BEYOND[options.size], bars.say) if BEYOND[options.size] else None
         busy = [ways.cores(stage, way, seconds, bars.say) for way in (None, *MEASURED)]
-    return tables.outcome(stills, written, busy)
+    return tables.outcome(stills, written, busy, beyond_x)

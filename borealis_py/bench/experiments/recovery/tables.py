@@ -15,6 +15,7 @@ from borealis_py.bench.experiments.recovery.cases import (
     RATE,
     STANDBY,
     UPSTREAM,
+    BeyondX,
     WayBytes,
     WayCores,
     WayStills,
@@ -30,9 +31,11 @@ Ended = dict[str, bool]
 """What was to be reached, in words, and whether it was."""
 
 
-def outcome(stills: Sequence[WayStills], written: Sequence[WayBytes], busy: Sequence[WayCores]) -> Outcome:
-    """All of it. `written`, `busy`: with one replica alone among them."""
-    goals = judged(stills, written, busy)
+def outcome(
+    stills: Sequence[WayStills], written: Sequence[WayBytes], busy: Sequence[WayCores], beyond: BeyondX | None = None
+) -> Outcome:
+    """All of it. `written`, `busy`: with one replica alone among them. `beyond`: None: it was not measured."""
+    goals = judged(stills, written, busy, beyond)
     missed = [what for what, met in goals.items() if not met]
     return Outcome(
         name="recovery",
@@ -42,26 +45,30 @@ def outcome(stills: Sequence[WayStills], written: Sequence[WayBytes], busy: Sequ
             "standbys with a copy of the state, and notices a crash after session.timeout.ms, 45 s unless it is set "
             "(KIP-735). Goals are this project's own"
         ),
-        setup=_setup(stills),
+        setup=_setup(stills, beyond),
         worse=f"Of {len(goals)} goals {len(goals) - len(missed)} are reached"
         + (f", not: {'; '.join(missed)}" if missed else ""),
         columns=[
             "way", "window>", "kills>", "stands still p50 s>", "longest s>", "predicted s>", "without a kill s>",
             "tentative>", "repeated, missing>", "bytes %>", "predicted>", "control kB/s>", "CPU %>",
         ],
-        rows=[_row(one, written, busy) for one in stills],
+        rows=[
+            *(_row(one, written, busy) for one in stills),
+            *(_beyond_row(one) for one in (beyond,) if one is not None),
+        ],
         ratios=_ratios(stills),
         data={
             "stills": [{**asdict(one), "median_s": one.usual_s, "longest_s": one.longest_s} for one in stills],
             "bytes_per_s": [asdict(one) for one in written],
             "cores": [asdict(one) for one in busy],
+            "beyond_x": None if beyond is None else asdict(beyond),
             "goals": [{"goal": what, "reached": met} for what, met in goals.items()],
         },
         panels=_panels(stills, written, busy),
     )  # fmt: skip
 
 
-def _setup(stills: Sequence[WayStills]) -> str:
+def _setup(stills: Sequence[WayStills], beyond: BeyondX | None) -> str:
     return (
         f"Two replicas in processes of their own, {RATE:,} tuples/s of three sources, count and sum by 100 keys every "
         f"second; {min(len(one.stills_s) for one in stills)} kill -9 a line of the replica that runs, windows full. "
@@ -73,7 +80,16 @@ def _setup(stills: Sequence[WayStills]) -> str:
         "corrected stream and checkpoints in Kafka's log beside one replica alone; control: the app's control, status "
         "and progress topics, all queries together. Passive standby and upstream backup have `checkpoints: kafka`. "
         f"CPU, told once for each way: all replicas beside one alone, {BUSY_RATE:,} tuples/s, a window of "
-        f"{BUSY_WINDOW_S} s"
+        f"{BUSY_WINDOW_S} s{'' if beyond is None else _beyond_setup(beyond)}"
+    )
+
+
+def _beyond_setup(of: BeyondX) -> str:
+    return (
+        f". Last line: readers that wait for less than recovery takes, X = {of.x_s} s. A node with a window of "
+        f"{of.stills.window_s} s over two sources is killed; a query reads it and the third source. It goes on "
+        f"tentatively ({of.predicted_tentative:.0f} buckets predicted) and corrects that; `borealis verify` and "
+        "`audit` in the end"
     )
 
 
@@ -89,6 +105,15 @@ def _row(one: WayStills, written: Sequence[WayBytes], busy: Sequence[WayCores]) 
         one.way, f"{one.window_s} s", str(len(one.stills_s)), f"{one.usual_s:.2f}", f"{one.longest_s:.2f}",
         f"{one.predicted_s:.2f}", f"{max(one.quiet_s):.2f}", str(one.tentative), f"{one.repeated}, {one.missing}",
         data, foreseen, control, "" if cpu is None else f"{cpu:+.0f}",
+    ]  # fmt: skip
+
+
+def _beyond_row(of: BeyondX) -> list[str]:
+    one = of.stills
+    return [
+        f"{one.way}, X = {of.x_s} s", f"{one.window_s} s", str(len(one.stills_s)), f"{one.usual_s:.2f}",
+        f"{one.longest_s:.2f}", f"{one.predicted_s:.2f}", f"{max(one.quiet_s):.2f}", str(one.tentative),
+        f"{one.repeated}, {one.missing}", *[""] * 4,
     ]  # fmt: skip
 
 
@@ -108,7 +133,9 @@ def cpu_percent(busy: Sequence[WayCores]) -> dict[str, float]:
     return {one.way: _more(one.cores, alone[0]) for one in busy if one.way} if alone else {}
 
 
-def judged(stills: Sequence[WayStills], written: Sequence[WayBytes], busy: Sequence[WayCores]) -> Ended:
+def judged(
+    stills: Sequence[WayStills], written: Sequence[WayBytes], busy: Sequence[WayCores], beyond: BeyondX | None = None
+) -> Ended:
     """Every goal that what was measured can tell of."""
     found: Ended = {}
     of = {way.value: {one.window_s: one for one in stills if one.way == way.value} for way in MEASURED}
@@ -145,7 +172,19 @@ def judged(stills: Sequence[WayStills], written: Sequence[WayBytes], busy: Seque
     for way, percent in cpu_percent(busy).items():
         if way in CPU_MOST:
             found[f"{way}: CPU at most {CPU_MOST[way]} % more ({percent:.0f})"] = percent <= CPU_MOST[way]
-    return found
+    return found if beyond is None else found | _judged_beyond(beyond)
+
+
+def _judged_beyond(of: BeyondX) -> Ended:
+    one = of.stills
+    what = f"{one.way}, {one.window_s} s, X = {of.x_s} s"
+    return {
+        f"{what}: the reader waits for at most X ({one.longest_s:.2f})": one.longest_s <= of.x_s,
+        f"{what}: tentative while nobody runs ({one.tentative})": one.tentative > 0,
+        f"{what}: {one.predicted_s:.2f} s predicted, {one.usual_s:.2f} s measured": one.foreseen,
+        f"{what}: nothing repeated or missing": not one.repeated and not one.missing,
+        f"{what}: verified, audit clean": of.verify == of.audit == 0,
+    }
 
 
 def _between(first: WayStills, last: WayStills, window_s: int) -> float:
