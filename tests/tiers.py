@@ -20,6 +20,7 @@ SLOW = (
     "tests/bench/test_scaling.py",
     "tests/bench/test_simulated.py::test_results_stay_in_time",
     "tests/bench/test_throughput.py::test_a_",
+    "tests/broker/test_authorization.py",
     "tests/broker/test_broker.py",
     "tests/broker/test_fallback.py",
     "tests/broker/test_settings.py",
