@@ -154,8 +154,7 @@ def read_acks(lookup: Lookup, app: str, life: Life) -> Iterator[tuple[ReplicaNam
 
 
 class LastNeeds:
-    """What the highest incarnation of each replica has acknowledged last; the first that has a number owns it (B30).
-    What was read once is not read again."""
+    """What each replica's incarnation that counts (B30) has acknowledged last. What was read once is not read again."""
 
     def __init__(self, app: str, life: Life) -> None:
         self._feed, self._life = Feed(topics.acks(app)), life
@@ -169,15 +168,13 @@ class LastNeeds:
             self._found, self._read_to = {}, 0
         for record in lookup.read(self._feed, max(first, self._read_to), end):
             said = read_ack(record, self._life)
-            if said is not None and isinstance(said[1], Need):
-                self._take(said[0], said[1])
+            if said is None or not isinstance(said[1], Need):
+                continue
+            name, need = said
+            if need.counts_after(self._found.get(name)):
+                self._found[name] = need
         self._read_to = end
         return self._found
-
-    def _take(self, name: ReplicaName, need: Need) -> None:
-        before = self._found.get(name)
-        if before is None or need.inc > before.inc or (need.inc, need.uid) == (before.inc, before.uid):
-            self._found[name] = need
 
 
 def published_by(lookup: Lookup, app: str, life: Life, node: str) -> Bucket | None:

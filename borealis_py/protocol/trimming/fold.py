@@ -48,17 +48,15 @@ class AckFold:
             del self._sent_us[next(iter(self._sent_us))]
 
     def read(self, name: ReplicaName, need: Need, now: MonotonicUs) -> None:
-        """Take an acknowledgement, in the log's order. Of the highest incarnation the last one counts; the first that
-        has a number owns it (B30)."""
+        """Take an acknowledgement, in the log's order. Of the incarnation that counts (B30) the last one does."""
         at = self._sent_us.pop((need.inc, need.uid, need.number), None) if name == self._own else None
         self._read_back_us = at if at is not None else self._read_back_us
         before = self._said.get(name)
         if before is not None:
             if at is not None and need.inc == before.inc and need.uid != before.uid:
                 self.number_shared = why_shared(name.index, before.inc, before.uid)
-            if need.inc < before.inc or (need.inc == before.inc and need.uid != before.uid):
-                return
-            if need.inc == before.inc and need.number <= before.number:
+            again = need.inc == before.inc and need.number <= before.number
+            if again or not need.counts_after(before):
                 return
         self._said[name] = need
         self._heard_us[name] = now

@@ -41,6 +41,11 @@ class Need:
     published: Bucket | None = None
     place: str = ""
 
+    def counts_after(self, before: Need | None) -> bool:
+        """Whether it counts although its replica has said `before`: the highest incarnation does, and the first that
+        has a number owns it (B30)."""
+        return before is None or self.inc > before.inc or (self.inc, self.uid) == (before.inc, before.uid)
+
 
 @dataclass(frozen=True, slots=True)
 class KeptCheckpoint:

@@ -278,7 +278,7 @@ STARTS_FAIL = 0.15
 
 class StandbyProcess(Process):
     """The production standby that does not compute. `took_over`: called when its replica has started, which takes
-    `starts_us` at most, or fails. `begins`: called before that."""
+    `starts_us` at most, or fails. `starting`: called before that."""
 
     final = False
 
@@ -290,7 +290,7 @@ class StandbyProcess(Process):
         clock: LocalClock,
         ended: Ended,
         took_over: Callable[[StandbyProcess], None],
-        begins: Callable[[], object],
+        starting: Callable[[], object],
         rng: random.Random,
         turn_us: tuple[int, int],
         starts_us: int = 0,
@@ -298,18 +298,18 @@ class StandbyProcess(Process):
         super().__init__(scheduler, name, rng, turn_us)
         self.node, self.index, self.clock = spec.node, spec.replica, clock
         self._beat_us, self._starts_us = spec.timing.heartbeat_us, starts_us
-        self._begins: int | None = None
-        """When its replica runs; None: it does not start yet."""
+        self._runs_at_us: int | None = None
+        """When its replica will have started; None: it does not start yet."""
         self._fails = False
         self.why = ""
         self.other_life = False
         self.superseded_by: str | None = None
-        self._ended, self._took_over, self._to_begin = ended, took_over, begins
+        self._ended, self._took_over, self._starting = ended, took_over, starting
         self.standby = Standby(spec, spec.log, clock, name, self.wake)
 
     def turn(self) -> int | None:
-        if self._begins is not None:
-            return self._start(self._begins)
+        if self._runs_at_us is not None:
+            return self._start(self._runs_at_us)
         try:
             self.standby.turn()
         except (Superseded, LogError) as exc:
@@ -321,16 +321,16 @@ class StandbyProcess(Process):
             return None
         if self.standby.took_over:
             self.standby.begins()
-            self._to_begin()
-            self._begins = self.scheduler.now_us + int(self.rng.random() * self._starts_us)
+            self._starting()
+            self._runs_at_us = self.scheduler.now_us + int(self.rng.random() * self._starts_us)
             self._fails = self._starts_us > 0 and self.rng.random() < STARTS_FAIL
-            return self._start(self._begins)
+            return self._start(self._runs_at_us)
         return self.standby.next_wakeup() - self.clock.offset_us
 
     @property
     def starts(self) -> bool:
         """Whether its replica starts."""
-        return self._begins is not None
+        return self._runs_at_us is not None
 
     def _start(self, at: int) -> int | None:
         if self.scheduler.now_us < at:

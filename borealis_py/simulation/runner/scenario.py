@@ -297,6 +297,7 @@ class Scenario:
             + (f", but for replicas {', '.join(map(str, self.lost))}" if self.lost else "")
             + (f", beside an app {self.neighbour!r}" if self.neighbour else "")
             + ("" if self.spark else ", without Spark")
+            + (f", starts of standbys take up to {self.starts_us / 1e6:g} s" if self.starts_us else "")
             + ("" if self.retain is None else f", trimmed but for {self.retain.lag_us / 1e6:g} s")
             + (", sources as audited" if self.retain is not None and self.retain.audited else "")
             + (f"; of the input {self.bad:.0%} is bad" if self.bad else "")
