@@ -158,7 +158,7 @@ def apart_lines(statuses: Statuses, places: Mapping[ReplicaKey, str], now_us: in
 
     return [
         f"{standby} stands by, and the checkpoints of the replica that runs lie on another machine, {where}: where it "
-        "cannot read them, it computes again all since its own last one after a crash, and all of that is kept until "
+        "cannot read them, it reads again all since its own last one after a crash, and all of that is kept until "
         "then. Give both one place: `checkpoints: kafka`, or a shared volume as file:///..."
         for standby, where in standbys_apart(statuses, places, now_us).items()
     ]
@@ -173,9 +173,15 @@ def _span(state: AppState, first: int, end: int) -> str:
 
 def _untrimmed(statuses: Statuses, now_us: int) -> list[str]:
     """Which topics replicas would trim and cannot, and why."""
-    from borealis_py.observe.overview import waiting_trims
+    from borealis_py.observe.overview import held_trims, waiting_trims
 
-    return [f"nothing of {topic} is trimmed: {why}" for topic, why in waiting_trims(statuses, now_us).items()]
+    waiting = [f"nothing of {topic} is trimmed: {why}" for topic, why in waiting_trims(statuses, now_us).items()]
+    held = [
+        f"{topic} is trimmed only up to what {' and '.join(names)} needs, which reports nothing: if it will not come "
+        "back, " + " and ".join(f"`borealis retain --forget {name}`" for name in names)
+        for topic, names in held_trims(statuses).items()
+    ]
+    return waiting + held
 
 
 def _ingress(state: AppState, source: InputStatus) -> IngressSpec | None:

@@ -40,11 +40,12 @@ def retain(
 ) -> None:
     """Show or change how much of a stream is kept beyond what is needed.
 
-    Of a source: its rows. Of a node or query: the streams of its replicas, which live readers read. Corrected streams
-    and dead letters are always kept. Replicas delete the rest within seconds, as far as no replica, publisher or
-    take-over may still need it; `status` says for whom that waits. What is deleted is gone for good: a source without
-    its beginning cannot be audited, unless it is kept as audited: then only what `borealis audit QUERY --advance` has
-    verified, for all queries that its rows come to, is deleted.
+    Of a source: its rows. Of a node or query: its replica streams, which the next nodes and live subscribers read.
+    Corrected streams and dead letters are always kept. Replicas delete the rest within seconds, as far as no replica,
+    publisher or take-over may still need it; `status` says for whom that waits, `status --json` (`trims`) who holds
+    what stays. What is deleted is gone for good: a source without its beginning cannot be audited, unless it is kept as
+    audited: then only what `borealis audit QUERY --advance` has verified, for all queries that its rows come to, is
+    deleted.
     """
     from borealis_py.app.settings import give_up_replica, set_retain
     from borealis_py.protocol.settings import SettingsError

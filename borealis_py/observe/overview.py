@@ -19,13 +19,12 @@ from borealis_py.log.messages import InputStatus, Status
 from borealis_py.observe.ingress_overview import ingress_overview
 from borealis_py.protocol.settings import budget
 from borealis_py.query.names import base_name
-from borealis_py.query.recovery import RecoveryWay
 from borealis_py.query.spec import AppSpec
 from sunion.bucket import Buckets
 
 TRIM_WAIT_US = 60_000_000
 """Trimming that waits for so long is told: at first replicas have said nothing yet."""
-_REPLICA, _AUDIT = re.compile(r"\S+\.r\d+(?= |$)"), re.compile(r"audit of (\S+) \(none ")
+_REPLICA, _AUDIT = re.compile(r"(\S+)\.r(\d+)(?= |$)"), re.compile(r"audit of (\S+) \(none ")
 
 
 def overview(
@@ -126,6 +125,20 @@ def waiting_trims(statuses: Statuses, now_us: int) -> dict[str, str]:
     return found
 
 
+def held_trims(statuses: Statuses) -> dict[str, list[str]]:
+    """Topics of which no more is deleted than what replicas do not need that report nothing: each by name, as given to
+    `borealis retain --forget`."""
+    found: dict[str, list[str]] = {}
+    for status in statuses.values():
+        for trim in status.trims if status.event != "STOPPED" else ():
+            if trim.below is None or trim.refused:
+                continue
+            named = [match for who in trim.held_by if (match := _REPLICA.match(who)) is not None]
+            if named and all((match[1], int(match[2])) not in statuses for match in named):
+                found[trim.topic] = [match[0] for match in named]
+    return found
+
+
 def _to_do(held_by: Sequence[str]) -> str:
     """What ends a wait that does not end by itself."""
     replicas = [match[0] for who in held_by if (match := _REPLICA.match(who)) is not None]
@@ -148,7 +161,7 @@ def standbys_apart(statuses: Statuses, places: Mapping[ReplicaKey, str], now_us:
     return {
         f"{node}.r{k}": f"{runs.host} ({node}.r{j})"
         for (node, k), standby in live.items()
-        if idles(standby) and standby.recovery != RecoveryWay.AMNESIA
+        if idles(standby)
         for (other, j), runs in live.items()
         if other == node and runs.state != STANDBY and runs.host != standby.host
         if runs.host and places.get((other, j), "").startswith(f"{runs.host}:")

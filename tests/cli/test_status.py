@@ -16,7 +16,7 @@ from borealis_py.app.supervision import Fate
 from borealis_py.cli.commands.status import checkpoint_places
 from borealis_py.cli.replica_table import COLUMNS, apart_lines, fate_lines, remarks, replica_table, row
 from borealis_py.log.acks import ack_record
-from borealis_py.log.messages import Description, InputStatus, TrimStatus
+from borealis_py.log.messages import Description, InputStatus, Status, TrimStatus
 from borealis_py.observe.overview import overview, waiting_trims
 from borealis_py.protocol.settings import Timing
 from borealis_py.protocol.trimming import Need, ReplicaName
@@ -335,6 +335,28 @@ def test_it_is_told_for_whom_trimming_waits_and_what_brokers_refuse() -> None:
     assert not any("trimmed" in line for line in remarks(state, {("q", 0): stopped}, WALL_US))
 
 
+def test_a_replica_that_is_gone_and_holds_topics_is_told() -> None:
+    shop = App("shop")
+    shop.query("q", shop.source("s", schema={"item": "string"}).filter("true"))
+    spec = shop.describe()
+    state = AppState("shop", spec, Description(spec.to_json(), spec.hash, NOW, "", "a1"))
+    held = TrimStatus("s", 7, ("q.r1",))
+    own = TrimStatus("shop.q.r0", 7, ("retain",))
+
+    def told(*trims: TrimStatus, other: Status | None = None) -> list[str]:
+        statuses = {("q", 0): status(trims=trims)} | ({} if other is None else {("q", 1): other})
+        return [line for line in remarks(state, statuses, WALL_US) if "trimmed" in line]
+
+    assert told(held, own) == [
+        "s is trimmed only up to what q.r1 needs, which reports nothing: if it will not come back, "
+        "`borealis retain --forget q.r1`"
+    ]
+    assert told(held, own, other=status(replica=1)) == []
+    assert told(TrimStatus("s", 7, ("q.r1", "q.r0"))) == [], "what runs needs it, too"
+    assert told(TrimStatus("s", 7, ("audit of q",))) == []
+    assert told(TrimStatus("s", None, ("q.r1",), "", WALL_US)) == [], "it waits, which is told after a minute"
+
+
 @pytest.mark.parametrize(
     ("who", "to_do"),
     [
@@ -372,11 +394,11 @@ def test_a_standby_that_would_not_find_the_state_of_the_one_that_runs_is_told() 
     )
     assert "`checkpoints: kafka`" in line
     assert told("one:/data/a", way="upstream-backup")
+    assert told("one:/data/a", way="amnesia"), "it reads what came since its own last place, too"
     for place in ("kafka", "s3://bucket/a", "file:///mnt/a", ""):
         assert told(place) == []
     assert told("one:/data/a", where="one") == []
-    for way in ("active-standby", "amnesia"):
-        assert told("one:/data/a", way=way) == []
+    assert told("one:/data/a", way="active-standby") == []
     assert told("one:/data/a", event="STOPPED") == []
     log.cut()
     assert told("one:/data/a") == [], "a log that does not answer tells nothing"

@@ -6,10 +6,11 @@ from borealis_py.app.check import check_recovery
 from borealis_py.app.errors import LaunchError
 from borealis_py.app.state import AppState, app_names, read_settings
 from borealis_py.log.base import Log
+from borealis_py.query import format_duration
 from borealis_py.query.errors import QueryError
 from borealis_py.query.names import base_name
 from borealis_py.query.partitions import physical
-from borealis_py.query.recovery import RecoveryPlan
+from borealis_py.query.recovery import RecoveryPlan, RecoveryWay
 from borealis_py.query.spec import AppSpec
 
 
@@ -41,8 +42,14 @@ def refuse_unfit(before: AppState, spec: AppSpec) -> None:
         except QueryError as exc:
             raise LaunchError(
                 f"{exc}. This way was set with `borealis recovery`, and is not that of the app's file: `borealis "
-                f"recovery {name} {runs.node(name).recovery.way}` before `borealis up` takes it back"
+                f"recovery {name} {_words(runs.node(name).recovery)}` before `borealis up` takes it back"
             ) from exc
+
+
+def _words(plan: RecoveryPlan) -> str:
+    """As `borealis recovery` takes it."""
+    passive = plan.way is RecoveryWay.PASSIVE_STANDBY
+    return f"{plan.way} --sync {format_duration(plan.sync_us)}" if passive else str(plan.way)
 
 
 def _kept(before: AppState, runs: AppSpec) -> dict[str, RecoveryPlan]:
