@@ -207,6 +207,14 @@ def test_a_file_that_asks_for_more_than_what_was_set_gives_is_refused(
     assert up(log, rows_only(**now)).recovery("q") == ACTIVE
 
 
+def test_what_takes_back_a_way_that_was_set_has_the_sync_of_the_file() -> None:
+    log, said = AppLog(), {"recovery": "passive-standby", "sync": "1s"}
+    up(log, rows_only(guarantee="gap", **said))
+    set_recovery(log, read_state(log), "q", AMNESIA)
+    with pytest.raises(LaunchError, match=r"`borealis recovery q passive-standby --sync 1s` before"):
+        up(log, rows_only(**said))
+
+
 def test_a_file_that_says_another_way_itself_is_not_held_to_what_was_set() -> None:
     log = AppLog()
     up(log, rows_only(guarantee="gap"))
