@@ -39,7 +39,9 @@ def produce(producer: Producer, record: NewRecord, on_delivery: Any) -> None:
 
 
 class KafkaAppender:
-    """Implements `log.base.Appender`. A record waits as long as no broker answers; it never fails by waiting.
+    """Implements `log.base.Appender`. A record waits as long as no broker answers; it never fails by waiting. Of keyed
+    records without a token, such as heartbeats, of which the last one counts, only the newest waits once the producer's
+    queue is full: nobody holds back who sends them.
 
     A batch that the broker refuses stops the producer for good (gapless); a record refused on this side stops its
     topic.
@@ -54,6 +56,7 @@ class KafkaAppender:
             self._producer = Producer(self._config)
         self._lock = threading.Lock()
         self._waiting: deque[tuple[NewRecord, object]] = deque()  # while the producer's queue is full; in order
+        self._newest: dict[tuple[Feed, bytes], NewRecord] = {}  # that wait, too
         self._done: deque[Delivery] = deque()
         self._broken: dict[Feed, str] = {}  # feeds with a refused record
         self._closed = threading.Event()
@@ -66,7 +69,11 @@ class KafkaAppender:
 
     def append(self, record: NewRecord, token: object = None) -> None:
         with self._lock:
-            if self._waiting or not self._produce(record, token):
+            if not self._waiting and not self._newest and self._produce(record, token):
+                return
+            if token is None and record.key is not None:
+                self._newest[record.feed, record.key] = record
+            else:
                 self._waiting.append((record, token))
 
     def deliveries(self) -> list[Delivery]:
@@ -79,7 +86,7 @@ class KafkaAppender:
         deadline = time.monotonic() + timeout_s
         while True:
             with self._lock:
-                producer, waiting = self._producer, len(self._waiting)
+                producer, waiting = self._producer, self.waiting
             with suppress(KafkaException):  # a fatal error: `_run` replaces the producer
                 left = producer.flush(min(0.1, max(0.0, deadline - time.monotonic())))
                 if not left and not waiting:
@@ -92,7 +99,7 @@ class KafkaAppender:
         if self._closed.is_set():
             return
         if not self.flush(_CLOSE_S):
-            log.warning("appender: closed with %d records unsent", len(self._producer) + len(self._waiting))
+            log.warning("appender: closed with %d records unsent", len(self._producer) + self.waiting)
         self._closed.set()
         self._thread.join()
         self._purge(self._producer)
@@ -106,12 +113,25 @@ class KafkaAppender:
                 with self._lock:
                     if producer is self._producer:  # otherwise an append has met the error first
                         self._renew(error_of(exc))
-            if self._waiting:
+            if self.waiting:
                 with self._lock:
-                    while self._waiting and self._produce(*self._waiting[0]):
-                        self._waiting.popleft()
+                    self._produce_waiting()
             if self._done:
                 self._wake()
+
+    @property
+    def waiting(self) -> int:
+        """How many records wait for room in the producer's queue."""
+        return len(self._waiting) + len(self._newest)
+
+    def _produce_waiting(self) -> None:
+        while self._waiting and self._produce(*self._waiting[0]):
+            self._waiting.popleft()
+        while not self._waiting and self._newest:
+            key, record = next(iter(self._newest.items()))
+            if not self._produce(record, None):
+                return
+            del self._newest[key]
 
     def _produce(self, record: NewRecord, token: object) -> bool:
         """False: the producer's queue is full. A refusal is reported as a failed delivery."""
