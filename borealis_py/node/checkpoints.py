@@ -64,6 +64,7 @@ class CheckpointStore:
         query_hash: checkpoints of another query are skipped.
         threaded: write in a thread, so that `save` returns at once; False: `save` writes.
         increments: the most of them behind one base. 0: every checkpoint is a base.
+        shared: a former incarnation may still write here, so what is half written is not removed.
 
     Attributes:
         failures: how many checkpoints could not be written.
@@ -76,7 +77,13 @@ class CheckpointStore:
     """
 
     def __init__(
-        self, place: CheckpointLocation, query_hash: str, codec: RowCodec, threaded: bool = True, increments: int = 0
+        self,
+        place: CheckpointLocation,
+        query_hash: str,
+        codec: RowCodec,
+        threaded: bool = True,
+        increments: int = 0,
+        shared: bool = False,
     ) -> None:
         self.place = place
         self.query_hash = query_hash
@@ -93,7 +100,8 @@ class CheckpointStore:
         self._thread: threading.Thread | None = None
         self._over = threading.Event()
         place.prepare()
-        self._remove_temporaries()
+        if not shared:
+            self._remove_temporaries()
         if threaded:
             self._thread = threading.Thread(target=self._run, name="checkpoints", daemon=True)
             self._thread.start()

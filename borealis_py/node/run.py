@@ -154,7 +154,7 @@ class _Incarnation:
         spec = self._spec
         with ExitStack() as opened:
             most = increments_of(spec.recovery)
-            store = CheckpointStore(spec.checkpoints, spec.query_hash, kernel, increments=most)
+            store = CheckpointStore(spec.checkpoints, spec.query_hash, kernel, increments=most, shared=self._moves)
             try:
                 redos = make_redos(
                     kernel, self._woken.set, PeerRedo(Peers(spec, store, kernel), spec.log, self._woken.set)

@@ -9,7 +9,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from borealis_py.node import checkpoints
-from borealis_py.node.checkpoint_storage import LocalLocation
+from borealis_py.node.checkpoint_storage import ASIDE, LocalLocation
 from borealis_py.node.checkpoints import KEEP, CheckpointStore
 from tests.node.texts import Text, checkpoint
 from tests.support.running import until
@@ -53,6 +53,16 @@ def test_one_cut_in_half_without_another_leaves_the_log_to_start_from(tmp_path: 
     (only,) = files(tmp_path)
     only.write_bytes(only.read_bytes()[: only.stat().st_size // 2])
     assert store(tmp_path).newest() is None
+
+
+def test_what_a_former_incarnation_still_writes_is_left_to_it(tmp_path: Path) -> None:
+    """While one moves, both have the place."""
+    temporary = tmp_path / f"half{ASIDE}"
+    temporary.write_bytes(b"half")
+    CheckpointStore(LocalLocation(tmp_path), "q1", Text(), threaded=False, shared=True)  # type: ignore[arg-type]
+    assert temporary.exists()
+    store(tmp_path)
+    assert not temporary.exists()
 
 
 def test_a_flipped_bit_is_found(tmp_path: Path) -> None:
