@@ -34,6 +34,7 @@ class Acknowledging:
         self._needs = LastNeeds(spec.app, Life(spec.app_uid))
         self._number = 0
         self._said: tuple[KeptCheckpoint, ...] | None = None
+        self._first: tuple[KeptCheckpoint, Bucket | None] | None = None
         self._repeated: tuple[KeptCheckpoint, Bucket | None] | None = None
         self._said_us = MonotonicUs(0)
         self._sent: deque[tuple[Need, MonotonicUs]] = deque(maxlen=SENT_MAX)
@@ -53,7 +54,8 @@ class Acknowledging:
             bucket = min(bucket, said.bucket)
             offsets = {s: min(at, said.offsets.get(s, Offset(0))) for s, at in offsets.items()}
         published = max((said.published for said in before if said.published is not None), default=None)
-        return self._record(now, KeptCheckpoint(bucket, tuple(offsets.values())), published)
+        self._first = KeptCheckpoint(bucket, tuple(offsets.values())), published
+        return self._record(now, *self._first)
 
     def _before(self, lookup: Lookup) -> list[Need]:
         """What those before it may have to read, from whose checkpoints it may start. Raises LogError."""
@@ -75,7 +77,10 @@ class Acknowledging:
                 first stands, which is not more.
             published: the first bucket that is not published, by the progress that was read; None: none was.
         """
-        if kept is None or (kept == self._said and now - self._said_us < REPEAT_US):
+        if kept is None:  # also for hours, while an input is away: silence would mean that this one is gone
+            due = self._first is not None and now - self._said_us >= REPEAT_US
+            return self._record(now, *self._first) if self._first is not None and due else None
+        if kept == self._said and now - self._said_us < REPEAT_US:
             return None
         if self._said is not None and now - self._said_us < self._every_us:
             return None

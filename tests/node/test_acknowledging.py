@@ -101,6 +101,20 @@ def test_it_says_nothing_before_it_knows_all_that_it_keeps() -> None:
     assert Driven().due(0, None) is None
 
 
+def test_the_first_word_is_repeated_while_no_other_is_known() -> None:
+    """For hours perhaps, while an input is away: in silence it would count as gone."""
+    driven = Driven()
+    start = StartPoint(Bucket(81), None, (Mark(810, SourceFold(0)), Mark(81, SourceFold(0))))
+    first = said(driven.it.first(0, cast(Lookup, Acks()), start))
+    assert first is not None
+    assert driven.due(REPEAT_US - 1, None) is None
+    assert driven.due(REPEAT_US, None) == replace(first, number=2)
+    assert driven.due(REPEAT_US + 1, None) is None
+    again = driven.due(REPEAT_US + EVERY_US, kept(82, 83, 84))
+    assert again is not None
+    assert (again.bucket, again.number) == (82, 3)
+
+
 def test_it_speaks_when_that_changes_but_seldom_and_repeats_itself_now_and_then() -> None:
     driven, first, next_ = Driven(), kept(60, 62, 64), kept(62, 64, 66)
     times = [
