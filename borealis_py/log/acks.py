@@ -167,12 +167,9 @@ class LastNeeds:
         if end < self._read_to:  # the topic was made again
             self._found, self._read_to = {}, 0
         for record in lookup.read(self._feed, max(first, self._read_to), end):
-            said = read_ack(record, self._life)
-            if said is None or not isinstance(said[1], Need):
-                continue
-            name, need = said
-            if need.counts_after(self._found.get(name)):
-                self._found[name] = need
+            match read_ack(record, self._life):
+                case (name, Need() as need) if need.counts_after(self._found.get(name)):
+                    self._found[name] = need
         self._read_to = end
         return self._found
 

@@ -86,6 +86,8 @@ class InputReader:
         self._stopped: dict[Feed, int] = {}
         self._back: dict[Feed, int] = {}
         """Cursors that were moved back, and where they were before."""
+        self._skipped: set[int] = set()
+        """Streams of which deleted records were skipped, by input index."""
         self._ends = EndsWatch(lookup, self._reader)
         self._first_beats: list[tuple[Offset, Heartbeat]] = []
         self._hushable = frozenset([spec.control_feed, spec.progress_feed])
@@ -155,9 +157,16 @@ class InputReader:
         feed = self._spec.progress_feed
         self._reader.open(feed, self._lookup.bounds(feed)[0])
 
-    def check_inputs(self, marks: Sequence[Mark] | None, bucket: int, buckets: Buckets) -> None:
-        """Raises RetentionLost: the log of a source, or of every replica of a stream, no longer holds what follows the
-        checkpoint at `bucket`."""
+    def check_inputs(self, marks: Sequence[Mark] | None, bucket: int, buckets: Buckets, may_wait: bool = True) -> None:
+        """Check that the log holds what follows the checkpoint at `bucket`.
+
+        Args:
+            may_wait: it is enough that a replica of a stream which is behind may still say what the others' topics have
+                deleted. It need not: it may be gone, or stand by.
+
+        Raises:
+            RetentionLost: the log of a source, or of every replica of a stream, does not.
+        """
         for (feed, i), at in zip(self._sources.items(), self._offsets(marks), strict=True):
             first, _ = self._lookup.bounds(feed)
             if first > at:
@@ -165,9 +174,23 @@ class InputReader:
                     f"source {self._spec.inputs[i].name}: offset {at} is needed, the log begins at {first} (retention)"
                 )
         for i in sorted({i for i, _ in self._streams.values()}):
-            if StreamTopics(self._lookup, self._spec.feeds(i), buckets, partial(self._decoder, i)).lost(bucket):
-                name = self._spec.inputs[i].name
-                raise RetentionLost(f"stream {name}: bucket {bucket} is in no replica's topic any more (retention)")
+            self._check_stream(i, bucket, buckets, may_wait)
+
+    def check_skipped(self, bucket: int, buckets: Buckets) -> None:
+        """Check that what is to be read next, `bucket`, was not among deleted records that were skipped: whoever was
+        away for long is waited for no more (R16).
+
+        Raises:
+            RetentionLost: no topic has it.
+        """
+        while self._skipped:
+            self._check_stream(self._skipped.pop(), bucket, buckets, may_wait=False)
+
+    def _check_stream(self, i: int, bucket: int, buckets: Buckets, may_wait: bool) -> None:
+        topics = StreamTopics(self._lookup, self._spec.feeds(i), buckets, partial(self._decoder, i))
+        if topics.lost(bucket, one_runs=not may_wait):
+            name = self._spec.inputs[i].name
+            raise RetentionLost(f"stream {name}: bucket {bucket} is in no replica's topic any more (retention)")
 
     def open_inputs(self, marks: Sequence[Mark] | None, bucket: int, buckets: Buckets) -> None:
         """Read each source from its mark, or from its beginning; each replica of a stream from the first record that
@@ -245,7 +268,8 @@ class InputReader:
         if gone.feed in self._sources:
             raise RetentionLost(str(gone)) from gone
         if gone.feed in self._streams:  # it was read slower than the others: they have what it lacks, or nobody (A3)
-            self._decoders[gone.feed] = self._decoder(self._streams[gone.feed][0])
+            self._skipped.add(i := self._streams[gone.feed][0])
+            self._decoders[gone.feed] = self._decoder(i)
         log.warning("deleted records skipped", topic=gone.feed.topic, offset=gone.offset)
         self._reader.open(gone.feed, self._lookup.bounds(gone.feed)[0])
 

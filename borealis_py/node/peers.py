@@ -65,7 +65,6 @@ class Peers:
         lookup: Lookup,
         check: Callable[[tuple[Mark, ...], int, Buckets], None],
         lost: RetentionLost,
-        needed: Bucket | None = None,
     ) -> StartPoint:
         """Where to begin if the inputs no longer hold what follows the own checkpoint (B45).
 
@@ -73,8 +72,6 @@ class Peers:
             own: the own start, which cannot be used.
             check: given a checkpoint's marks and bucket, raises RetentionLost if it cannot be used either.
             lost: why the own start cannot be used.
-            needed: the first bucket of the own topic that anybody else may still read (R16): below it, the own topic
-                may keep a hole where a peer's is deleted. None: not known, so there may be none.
 
         Raises:
             RetentionLost: `lost`, and no peer has a checkpoint that can be used.
@@ -84,7 +81,7 @@ class Peers:
                 continue
             try:
                 check(loaded.marks, loaded.bucket, self._buckets)
-                first = self._first(peer, lookup, own.bucket, loaded.bucket, needed)
+                first = self._first(peer, lookup, own.bucket, loaded.bucket)
                 outputs = self._said(peer, lookup, first, loaded.bucket)
             except (RetentionLost, StreamGap) as exc:
                 log.warning("peer's checkpoint cannot be used", peer=peer, bucket=loaded.bucket, why=str(exc))
@@ -95,14 +92,14 @@ class Peers:
             return StartPoint(Bucket(loaded.bucket), loaded.state, loaded.marks, first, outputs)
         raise RetentionLost(f"{lost}; no other replica has a checkpoint that covers it")
 
-    def _first(self, peer: int, lookup: Lookup, own: Bucket, end: int, needed: Bucket | None) -> Bucket:
-        """From where the own topic must hold the output up to `end`: from the bucket `own`, or where the node's topics
-        begin, if all below was deleted because nobody needs it. Raises StreamGap."""
+    def _first(self, peer: int, lookup: Lookup, own: Bucket, end: int) -> Bucket:
+        """From where the own topic must hold the output up to `end`: from the bucket `own`, or from where the node's
+        topics hold it. What they have deleted nobody can say any more, whoever needs it. Raises StreamGap."""
         topics = topics_of(self._spec, _asked(self._spec, peer), lookup, self._kernel)
         first = Bucket(max(part.first_kept(own) for part in topics))
         if first > end:
             raise StreamGap(f"replica {peer} holds nothing below bucket {first}, its checkpoint is at {end}")
-        return first if needed is not None and first <= needed else own
+        return first
 
     def _said(self, peer: int, lookup: Lookup, first: int, end: int) -> dict[int, Output]:
         outputs, reached = said_by(self._spec, _asked(self._spec, peer), lookup, self._kernel, first, end)

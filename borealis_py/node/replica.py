@@ -53,6 +53,7 @@ from borealis_py.node.trimmer import Trimmer, Trims
 from borealis_py.protocol.incarnation import Heartbeat, Identity
 from borealis_py.protocol.manager import Manager
 from borealis_py.protocol.settings import ManagerConfig
+from borealis_py.protocol.states import ReplicaState
 from borealis_py.protocol.turn import (
     AbandonWriter,
     Append,
@@ -211,8 +212,7 @@ class Replica:
             SteppedBack: another replica runs.
             RetentionLost: the log no longer holds what is needed.
             OtherLife, OtherVersion: the app was reset, or another version writes it.
-            LogError: the log refused a record of the own stream, or cannot be read; start again from the last
-                checkpoint.
+            LogError: the log refused a record of the own stream, or cannot be read. A new start may help.
         """
         try:
             self._turn()
@@ -262,6 +262,8 @@ class Replica:
             disagreements=self.settings.take_disagreements(),
         )
         effects = self.manager.handle(turn)
+        if self.manager.state is not ReplicaState.RECOVERING:
+            self._input_reader.check_skipped(self.manager.f_s, self.buckets)
         self._resuming.turned(max(self.manager.f_s, self.manager.complete), self._input_reader)
         self._telling.turn(self.manager.publishing.disagreement.found, self.settings.take_differing(), now)
         for effect in effects:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from borealis_py.log import topics
-from borealis_py.log.acks import Forgotten, Word, published_by, read_ack, read_acks, read_audit
+from borealis_py.log.acks import Forgotten, Word, read_ack, read_audit
 from borealis_py.log.base import Feed, Lookup
 from borealis_py.log.clock import Clock
 from borealis_py.log.description import Life, check_life
@@ -29,7 +29,6 @@ from borealis_py.protocol.trimming import (
     stream_limit,
 )
 from sunion.bucket import Buckets
-from sunion.model import FOREVER
 from sunion.units import Bucket, MonotonicUs, Offset
 
 _WINDOWS = (8, 64, 512, 4_096)
@@ -181,22 +180,6 @@ class Trimmer:
             if found is not None or begin == first:
                 return found
         return None
-
-
-def needed_by_others(spec: ReplicaSpec, trimming: Trimming, lookup: Lookup) -> Bucket | None:
-    """The first bucket of the own node's topics that anybody but this replica may still read; None: not known.
-
-    Raises:
-        LogError: the log cannot be read.
-    """
-    me, life = ReplicaName(spec.node, spec.replica), Life(spec.app_uid)
-    fold = AckFold(me, trimming.silence_us)
-    for name, word in read_acks(lookup, spec.app, life):
-        _take(fold, name, word, MonotonicUs(0))
-    fold.forget(me)
-    published = published_by(lookup, spec.app, life, spec.node)
-    below = stream_limit(trimming.graph, fold.needs(), spec.node, published, Bucket(FOREVER)).below
-    return None if below is None else Bucket(below)
 
 
 def _take(fold: AckFold, name: ReplicaName, word: Word, now: MonotonicUs) -> None:

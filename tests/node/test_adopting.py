@@ -16,6 +16,7 @@ from borealis_py.log.base import Feed, Log, Lookup, Record, TopicSpec
 from borealis_py.log.stream import StreamEncoder
 from borealis_py.node.checkpoints import CheckpointStore
 from borealis_py.node.peers import PeerRedo, Peers, said_by
+from borealis_py.node.recovering.starting import Starting
 from borealis_py.node.spec import ReplicaSpec
 from borealis_py.protocol.incarnation import StartPoint
 from borealis_py.protocol.redo import RedoDone, RedoFailed, RedoJob
@@ -68,11 +69,11 @@ class World:
         self.log.client("admin").admin().create([TopicSpec(feeds[0].topic, PARTS) for feeds in streams])
         self._encoders = [[StreamEncoder(feed, "a1", BUCKETS, KERNEL, schema) for feed in feeds] for feeds in streams]
         self._appender = self.log.client("peer").appender(lambda: None)
-        self._own, self._theirs = (
+        self.own, self._theirs = (
             CheckpointStore(place, "h", KERNEL, threaded=False)
             for place in (self.spec.checkpoints, self.spec.checkpoints.sibling(f"q.r{PEER}"))
         )
-        self.peers = Peers(self.spec, self._own, KERNEL)
+        self.peers = Peers(self.spec, self.own, KERNEL)
         self.lookup = self.log.client("replica").lookup()
 
     def say(self, *buckets: int, replica: int = PEER) -> None:
@@ -285,22 +286,13 @@ def deletes(world: World, below: int) -> None:
         world.log.delete_before(feed, world.lookup.find(feed, BUCKETS.timestamp_ms(below)))
 
 
-def test_where_a_peers_topic_was_trimmed_the_own_one_may_keep_a_hole_below_what_anybody_needs(world: World) -> None:
+def test_where_a_peers_topic_was_trimmed_the_own_one_keeps_a_hole(world: World) -> None:
+    """Whoever needs what lies in it: nobody can say it any more."""
     world.say(*range(FIRST, FIRST + 5))
     marks = world.checkpoint(FIRST + 4)
     deletes(world, FIRST + 2)
-    lost = RetentionLost("the log is cut off")
-    start = world.peers.start_point(own(FIRST), world.lookup, taken, lost, FIRST + 2)
+    start = world.peers.start_point(own(FIRST), world.lookup, taken, RetentionLost("the log is cut off"))
     assert start == StartPoint(FIRST + 4, STATE, marks, FIRST + 2, {b: parted(b) for b in (FIRST + 2, FIRST + 3)})
-
-
-@pytest.mark.parametrize("needed", [None, FIRST + 1])
-def test_a_hole_above_what_somebody_needs_is_a_loss(world: World, needed: int | None) -> None:
-    world.say(*range(FIRST, FIRST + 5))
-    world.checkpoint(FIRST + 4)
-    deletes(world, FIRST + 2)
-    with pytest.raises(RetentionLost, match="the log is cut off"):
-        world.peers.start_point(own(FIRST), world.lookup, taken, RetentionLost("the log is cut off"), needed)
 
 
 def test_a_checkpoint_below_all_that_its_replica_still_holds_is_of_no_use(world: World) -> None:
@@ -308,7 +300,35 @@ def test_a_checkpoint_below_all_that_its_replica_still_holds_is_of_no_use(world:
     world.checkpoint(FIRST + 1)
     deletes(world, FIRST + 3)
     with pytest.raises(RetentionLost, match="the log is cut off"):
-        world.peers.start_point(own(FIRST), world.lookup, taken, RetentionLost("the log is cut off"), FIRST + 9)
+        world.peers.start_point(own(FIRST), world.lookup, taken, RetentionLost("the log is cut off"))
+
+
+def starting(world: World, waits_below: int, lost_below: int = FIRST) -> StartPoint:
+    """A start of the replica, which has no checkpoint; below these buckets it would wait for ever, perhaps, or cannot
+    begin."""
+
+    def check(marks: object, bucket: int, buckets: Buckets, may_wait: bool = True) -> None:
+        if bucket < (lost_below if may_wait else waits_below):
+            raise RetentionLost("the log is cut off")
+
+    return Starting(world.spec, world.own, KERNEL, world.lookup, check).point()
+
+
+def test_a_start_takes_a_peers_checkpoint_rather_than_wait_for_what_may_never_come(world: World) -> None:
+    world.say(FIRST, FIRST + 1, FIRST + 2, FIRST + 3)
+    world.checkpoint(FIRST + 1)
+    world.checkpoint(FIRST + 3)
+    found = starting(world, FIRST + 2)
+    assert (found.bucket, found.state, found.own) == (FIRST + 3, STATE, FIRST)
+    assert starting(world, FIRST).bucket == FIRST, "its own will do"
+
+
+def test_a_start_waits_where_no_peers_checkpoint_helps_and_ends_where_waiting_does_not(world: World) -> None:
+    world.say(FIRST, FIRST + 1)
+    world.checkpoint(FIRST + 1)
+    assert starting(world, FIRST + 2).bucket == FIRST
+    with pytest.raises(RetentionLost, match="the log is cut off; no other replica has a checkpoint that covers it"):
+        starting(world, FIRST + 2, FIRST + 2)
 
 
 def test_without_a_newer_checkpoint_the_loss_stands(world: World) -> None:

@@ -199,3 +199,40 @@ def test_a_start_is_refused_only_where_no_replicas_topic_holds_what_comes_next()
     assert [b for b in range(10, 22) if lost(b)] == [10, 11]
     world.log.delete_before(FEEDS[1], 14)
     assert [b for b in range(10, 22) if lost(b)] == [10, 11, 14, 15, 16]
+
+
+def stand_by(world: World, said: range, below: int) -> None:
+    """r0 runs and has said these buckets as stable, the first of which are deleted; r1 stands by."""
+    encoder = StreamEncoder(FEEDS[0], "a1", BUCKETS, KERNEL, KERNEL.schema_id)
+    for bucket in said:
+        for record in encoder.encode(StableBucket(1, FIRST + bucket, Output())):
+            world.log.broker.append(record)
+    world.later()
+    bounds = world.log.client("admin").lookup()
+    world.log.delete_before(FEEDS[0], bounds.find(FEEDS[0], BUCKETS.timestamp_ms(FIRST + below)))
+
+
+def test_a_start_may_wait_for_what_only_a_standby_could_say_and_need_not() -> None:
+    world = World()
+    stand_by(world, range(10, 20), 15)
+    for bucket in (FIRST + 11, FIRST + 15):
+        world.inlet.check_inputs(None, bucket, BUCKETS)
+    world.inlet.check_inputs(None, FIRST + 15, BUCKETS, may_wait=False)
+    with pytest.raises(RetentionLost, match="in no replica's topic any more"):
+        world.inlet.check_inputs(None, FIRST + 11, BUCKETS, may_wait=False)
+
+
+@pytest.mark.parametrize(("next_", "gone"), [(11, True), (14, True), (15, False), (19, False)])
+def test_who_was_away_while_what_it_reads_next_was_deleted_is_told(next_: int, gone: bool) -> None:
+    world = World()
+    world.heard()
+    world.inlet.hold(frozenset(), frozenset({(0, 0)}))
+    stand_by(world, range(10, 20), 15)
+    world.inlet.check_skipped(FIRST + next_, BUCKETS)  # nothing was skipped yet
+    world.inlet.hold(frozenset(), frozenset())
+    world.later()
+    assert world.inlet.poll().streams == {}, "it meets what is deleted"
+    if gone:
+        with pytest.raises(RetentionLost, match="in no replica's topic any more"):
+            world.inlet.check_skipped(FIRST + next_, BUCKETS)
+    world.inlet.check_skipped(FIRST + next_, BUCKETS)

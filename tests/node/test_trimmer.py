@@ -15,7 +15,7 @@ from borealis_py.log.messages import Description, encode
 from borealis_py.log.records import BatchHeader, ClaimHeader, RangeHeader, pack
 from borealis_py.node.input_reader import OWN_TAIL
 from borealis_py.node.spec import ReplicaSpec
-from borealis_py.node.trimmer import Trimmer, Trims, needed_by_others
+from borealis_py.node.trimmer import Trimmer, Trims
 from borealis_py.protocol.settings import Delays, Timing
 from borealis_py.protocol.trimming import Graph, Need, NodeReads, ReplicaName, Retain, Trimming
 from borealis_py.query.spec import Serves
@@ -238,17 +238,6 @@ def test_topics_of_another_life_are_not_trimmed_by_offsets_of_this_one() -> None
     world.describe("b2")
     with pytest.raises(OtherLife):
         world.decide()
-
-
-def test_what_others_need_does_not_count_the_own_replica() -> None:
-    world = World()
-    world.says("q", 0, 5, 60)
-    world.says("q", 1, 40, 50)
-    assert needed_by_others(world.spec, Trimming(GRAPH), world.lookup) is None, "r has said nothing"
-    world.says("r", 0, 45)
-    assert needed_by_others(world.spec, Trimming(GRAPH), world.lookup) == FIRST + 40
-    alone = Trimming(Graph({"q": NodeReads(1, ("s",))}))
-    assert needed_by_others(world.spec, alone, world.lookup) is None, "a stranger has spoken"
 
 
 def test_what_was_decided_is_told_with_what_the_log_refused() -> None:

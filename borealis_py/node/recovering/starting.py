@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Sequence
 from functools import partial
+from typing import Protocol
 
 import structlog
 
@@ -19,7 +20,6 @@ from borealis_py.node.peers import Peers
 from borealis_py.node.recovering.checkpoint_files import LoadedCheckpoint
 from borealis_py.node.recovering.kept_log import read_from_what_is_kept
 from borealis_py.node.spec import ReplicaSpec
-from borealis_py.node.trimmer import needed_by_others
 from borealis_py.protocol.incarnation import Identity, StartPoint
 from borealis_py.protocol.roles.fold import Role
 from borealis_py.query.recovery import RecoveryWay
@@ -33,8 +33,11 @@ log = structlog.get_logger("borealis.replica")
 SAID_TAIL = 256
 """Offsets at a topic's end in which to look for how far its replica got: an older incarnation may have got further."""
 
-Check = Callable[[tuple[Mark, ...] | None, int, Buckets], None]
-"""Given a checkpoint's marks and bucket, raises RetentionLost if the log no longer holds what follows."""
+
+class Check(Protocol):
+    """`InputReader.check_inputs`."""
+
+    def __call__(self, marks: Sequence[Mark] | None, bucket: int, buckets: Buckets, may_wait: bool = True) -> None: ...
 
 
 def role_of(spec: ReplicaSpec, stood_by: object | None, moves: bool = False) -> Role:
@@ -98,11 +101,22 @@ class Starting:
         if self._spec.recovery.stands_by:
             return self._furthest(own)
         try:
-            self._check(own.marks, own.bucket, self._buckets)
+            self._check(own.marks, own.bucket, self._buckets, may_wait=False)
         except RetentionLost as lost:
-            peers, trimming = Peers(self._spec, self._store, self._kernel), self._spec.trimming
-            needed = None if trimming is None else needed_by_others(self._spec, trimming, self._lookup)
-            return peers.start_point(own, self._lookup, self._check, lost, needed)
+            return self._of_peers(own, lost)
+        return own
+
+    def _of_peers(self, own: StartPoint, lost: RetentionLost) -> StartPoint:
+        """A peer's checkpoint, else the own one, if what follows it may still come. Raises RetentionLost."""
+        check = partial(self._check, may_wait=False)
+        try:
+            return Peers(self._spec, self._store, self._kernel).start_point(own, self._lookup, check, lost)
+        except RetentionLost as none:
+            refused = none
+        try:
+            self._check(own.marks, own.bucket, self._buckets)
+        except RetentionLost:
+            raise refused from lost
         return own
 
     @property
