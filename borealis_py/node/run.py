@@ -193,7 +193,10 @@ class _Incarnation:
                         self._turn(replica)
             except RetentionLost as exc:
                 why = str(exc)
-                if replica.manager.state is ReplicaState.RECOVERING or isinstance(exc, NeverPublished):
+                starts = (
+                    replica.manager.state is ReplicaState.RECOVERING and not self._moves
+                )  # else its former one runs
+                if starts or isinstance(exc, NeverPublished):
                     raise  # a restart would fail in the same way
                 raise LostWhileRunning(why) from exc
             except Exception as exc:

@@ -62,11 +62,11 @@ def spec_at(directory: Path) -> Any:
     )
 
 
-def start(replica: Any, directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def start(replica: Any, directory: Path, monkeypatch: pytest.MonkeyPatch, **how: Any) -> None:
     nothing: Any = SimpleNamespace(close=lambda: None, why_inline=lambda: "")
     spec: Any = spec_at(directory)
     monkeypatch.setattr(run, "Replica", lambda **of: replica)
-    run_replica(spec, lambda: nothing, lambda kernel, wake, peer: nothing, threading.Event(), "uid")
+    run_replica(spec, lambda: nothing, lambda kernel, wake, peer: nothing, threading.Event(), "uid", **how)
 
 
 @pytest.mark.parametrize("state", [s for s in ReplicaState if s is not ReplicaState.RECOVERING])
@@ -84,6 +84,13 @@ def test_one_that_never_became_ready_ends(tmp_path: Path, monkeypatch: pytest.Mo
     with pytest.raises(RetentionLost, match="bucket 7 is gone"):
         start(replica, tmp_path, monkeypatch)
     assert replica.closed == "bucket 7 is gone"
+
+
+def test_one_that_moves_may_start_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It was away while what it reads was deleted: its former incarnation runs, and writes newer checkpoints."""
+    monkeypatch.setattr(run, "may_move", lambda spec: True)
+    with pytest.raises(LostWhileRunning, match="bucket 7 is gone"):
+        start(Losing(ReplicaState.RECOVERING), tmp_path, monkeypatch, moves=True)
 
 
 def test_one_that_could_never_publish_again_ends_in_any_state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
