@@ -193,11 +193,9 @@ class _Incarnation:
                         self._turn(replica)
             except RetentionLost as exc:
                 why = str(exc)
-                starts = (
-                    replica.manager.state is ReplicaState.RECOVERING and not self._moves
-                )  # else its former one runs
-                if starts or isinstance(exc, NeverPublished):
-                    raise  # a restart would fail in the same way
+                recovering = replica.manager.state is ReplicaState.RECOVERING
+                if (recovering and not self._moves) or isinstance(exc, NeverPublished):
+                    raise  # a restart would fail in the same way; of one that moves the former incarnation runs
                 raise LostWhileRunning(why) from exc
             except Exception as exc:
                 why = str(exc)
