@@ -178,6 +178,8 @@ def test_scenarios_are_drawn_widely() -> None:
         pytest.param(99828230, id="empty ones"),
         # the live view waited for a standby's topic, into which nobody ever wrote in the app's next life
         pytest.param(99832609, id="life that is over"),
+        # A gap up to the live frontier corrects all that had run live.
+        pytest.param(81018353, id="corrected by a gap"),
     ],
 )
 def test_worlds_with_standbys(seed: int) -> None:

@@ -226,6 +226,10 @@ class Witness:
             self._stable(now, header.first, header.end, header.waited_us)
         elif isinstance(header, GapHeader):
             self.lacking.lost(self.complete, header)
+            if self.at.stable == self.at.live:  # all that it had run live is in the gap, and corrected
+                self.lacking.diverged = False
+                self.divergence.over()
+                self._forgive()
         elif isinstance(header, TentativeHeader):
             self._tentative(now, header)
         else:
