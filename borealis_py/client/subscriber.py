@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -94,12 +94,25 @@ def published(lookup: Lookup, app: str, app_uid: str, query: str, origin: int) -
 
 def polled(reader: Reader, lookup: Lookup, app: str, life: Life) -> list[Record]:
     """Poll new records. Raises OtherLife, OtherVersion (no record of this life will ever follow), LogError."""
-    life.look(lookup, app)
+    with _if_known():
+        life.look(lookup, app)
     try:
         return reader.poll()
     except LogError:  # its topics were deleted or recreated
         check_life(lookup, app, life.app_uid)
         raise
+
+
+@contextmanager
+def _if_known() -> Iterator[None]:
+    """Look whether the app has been begun anew. Where the log does not tell now, as without a leader of the settings,
+    the caller goes on, and looks again. Raises OtherLife, OtherVersion: it has."""
+    try:
+        yield
+    except (OtherLife, OtherVersion):
+        raise
+    except LogError as exc:
+        log.info("whether the app was begun anew is not known now", why=str(exc))
 
 
 LIFE_US = 1_000_000
@@ -256,12 +269,8 @@ class LiveSubscription:
             self._life_us = now + LIFE_US
         elif now >= self._life_us:
             self._life_us = now + LIFE_US
-            try:
+            with _if_known():
                 check_life(self._lookup, self._app, self._life.app_uid)
-            except (OtherLife, OtherVersion):
-                raise
-            except LogError as exc:
-                log.info("whether the app was begun anew is not known now", why=str(exc))
 
     def next_wakeup(self) -> int | None:
         """When to poll again if nothing arrives before; None: only when something does."""

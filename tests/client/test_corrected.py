@@ -86,6 +86,21 @@ def test_a_subscriber_of_a_life_that_is_over_ends_by_name(world: World) -> None:
             world.poll(subscription)
 
 
+def test_a_subscriber_that_cannot_learn_whose_life_it_is_goes_on_until_it_can(world: World) -> None:
+    """A record of another life came, and the settings had no leader: its application saw an error."""
+    with closing(world.subscribe(True)) as subscription:
+        world.progress(FIRST, "b2")
+        world.row(FIRST, 0, b"{}")
+        world.log.depose(["app.settings"])
+        assert len(world.poll(subscription)) == 1
+        world.row(FIRST + 1, 1, b"{}")
+        assert len(world.poll(subscription)) == 1
+        world.describe("b2")
+        world.log.elect(["app.settings"])
+        with pytest.raises(OtherLife):
+            world.poll(subscription)
+
+
 def test_when_topics_were_made_again_the_description_says_why(world: World) -> None:
     world.row(FIRST, 0, b"{}")
     with closing(world.subscribe(True)) as subscription:
