@@ -159,6 +159,8 @@ def test_published_rows_come_out_and_stand_the_audit(borealis: Borealis, site: P
     stable = [r for line in live.out.splitlines() if (c := json.loads(line))["kind"] == "STABLE" for r in c["rows"]]
     assert sum(r["n"] for r in stable) == 600
     assert "--from beginning" not in live.err
+    corrected = borealis("subscribe", "sums", "--app", APP)  # a live view begins where publishing has got to
+    assert sum(json.loads(line)["value"]["n"] for line in corrected.out.splitlines()) == 600
     late = borealis("subscribe", "sums", "--app", APP, "--view", "live")
     assert (late.code, late.out) == (0, "")
     assert "every source of sums ended before now: --from beginning prints the results there are" in late.err
