@@ -173,12 +173,11 @@ def _span(state: AppState, first: int, end: int) -> str:
 
 def _untrimmed(statuses: Statuses, now_us: int) -> list[str]:
     """Which topics replicas would trim and cannot, and why."""
-    from borealis_py.observe.overview import held_trims, waiting_trims
+    from borealis_py.observe.overview import forgetting, held_trims, waiting_trims
 
     waiting = [f"nothing of {topic} is trimmed: {why}" for topic, why in waiting_trims(statuses, now_us).items()]
     held = [
-        f"{topic} is trimmed only up to what {' and '.join(names)} needs, which reports nothing: if it will not come "
-        "back, " + " and ".join(f"`borealis retain --forget {name}`" for name in names)
+        f"{topic} is trimmed only up to what {' and '.join(names)} needs, which reports nothing: {forgetting(names)}"
         for topic, names in held_trims(statuses).items()
     ]
     return waiting + held

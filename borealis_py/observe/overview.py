@@ -133,18 +133,28 @@ def held_trims(statuses: Statuses) -> dict[str, list[str]]:
         for trim in status.trims if status.event != "STOPPED" else ():
             if trim.below is None or trim.refused:
                 continue
-            named = [match for who in trim.held_by if (match := _REPLICA.match(who)) is not None]
+            named = _replicas(trim.held_by)
             if named and all((match[1], int(match[2])) not in statuses for match in named):
                 found[trim.topic] = [match[0] for match in named]
     return found
 
 
+def forgetting(names: Sequence[str]) -> str:
+    """What to do about replicas that topics are kept for, in words."""
+    return "; ".join(f"if {name} will not come back, `borealis retain --forget {name}`" for name in names)
+
+
+def _replicas(held_by: Sequence[str]) -> list[re.Match[str]]:
+    """The replicas among those who need what stays: the name, its node and its number."""
+    return [match for who in held_by if (match := _REPLICA.match(who)) is not None]
+
+
 def _to_do(held_by: Sequence[str]) -> str:
     """What ends a wait that does not end by itself."""
-    replicas = [match[0] for who in held_by if (match := _REPLICA.match(who)) is not None]
     audits = [match[1] for who in held_by if (match := _AUDIT.match(who)) is not None]
     found = [f"`borealis audit {query} --advance` verifies more" for query in audits]
-    found += [f"if {name} will not come back, `borealis retain --forget {name}`" for name in replicas]
+    named = [match[0] for match in _replicas(held_by)]
+    found += [forgetting(named)] if named else []
     return f": {'; '.join(found)}" if found else ""
 
 

@@ -348,7 +348,7 @@ def test_a_replica_that_is_gone_and_holds_topics_is_told() -> None:
         return [line for line in remarks(state, statuses, WALL_US) if "trimmed" in line]
 
     assert told(held, own) == [
-        "s is trimmed only up to what q.r1 needs, which reports nothing: if it will not come back, "
+        "s is trimmed only up to what q.r1 needs, which reports nothing: if q.r1 will not come back, "
         "`borealis retain --forget q.r1`"
     ]
     assert told(held, own, other=status(replica=1)) == []

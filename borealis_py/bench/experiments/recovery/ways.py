@@ -24,7 +24,7 @@ from borealis_py.bench.experiments.recovery.cases import (
     query_of,
     recovery_app,
 )
-from borealis_py.bench.experiments.recovery.drill import Drill
+from borealis_py.bench.experiments.recovery.drill import REPLICAS, Drill
 from borealis_py.bench.load import events
 from borealis_py.bench.load.feeding import SOURCES
 from borealis_py.bench.load.stage import Stage
@@ -57,7 +57,7 @@ def predicted(spec: AppSpec, rate: int) -> dict[tuple[str, RecoveryWay], Forecas
 
 @contextmanager
 def _running(
-    stage: Stage, way: RecoveryWay, windows_s: Sequence[int], replicas: int = 2, suffix: str = ""
+    stage: Stage, way: RecoveryWay, windows_s: Sequence[int], replicas: int = REPLICAS, suffix: str = ""
 ) -> Iterator[Apart]:
     """An app with a query for each window. Raises LaunchError, BenchError."""
     names = [ProcessName(k, query_of(w)) for w in windows_s for k in range(replicas)]
@@ -92,7 +92,7 @@ def grown(app: Apart, windows_s: Sequence[int], seconds: float) -> dict[int, dic
 
 def _kinds(app: Apart, window_s: int) -> dict[str, str]:
     """Topic -> what it holds of the query with this window."""
-    kept = [topics.kept_files(app.name, f"{query_of(window_s)}.r{k}") for k in range(2)]
+    kept = [topics.kept_files(app.name, f"{query_of(window_s)}.r{k}") for k in range(REPLICAS)]
     of = {name: kind for name in app.topics() if (kind := cases.kind_of(app.name, name, window_s)) is not None}
     return {**of, **dict.fromkeys(kept, cases.STATE_KIND)}
 
@@ -157,7 +157,7 @@ def cores(stage: Stage, way: RecoveryWay | None, seconds: float, say: Say) -> Wa
     """
     say(f"{way or 'one replica alone'}: {cases.BUSY_RATE:,} tuples/s for {seconds:g} s")
     windows_s = [cases.BUSY_WINDOW_S]
-    with _running(stage, way or ACTIVE, windows_s, 2 if way else 1, "-busy" if way else "-busy-alone") as app:
+    with _running(stage, way or ACTIVE, windows_s, REPLICAS if way else 1, "-busy" if way else "-busy-alone") as app:
         t0 = app.publish(cases.BUSY_RATE, math.ceil(cases.BUSY_WINDOW_S + SETTLE_BUSY_S + seconds) + FILL_S)
         time.sleep(max(0.0, t0 + cases.BUSY_WINDOW_S + SETTLE_BUSY_S - time.time()))
         pids = app.running.pids.values()
