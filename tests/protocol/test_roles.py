@@ -17,6 +17,7 @@ from borealis_py.protocol.roles.fold import (
     PATIENT_BEATS,
     PERSIST_BEATS,
     STEP_BEATS,
+    YIELD_BEATS,
     Role,
     RoleFold,
 )
@@ -134,10 +135,46 @@ def test_who_was_replaced_before_it_could_begin_lets_others_try() -> None:
     assert found.due
 
 
-@pytest.mark.parametrize(("state", "ends"), [("STANDBY", False), ("RECOVERING", True)])
-def test_who_has_started_goes_on_where_another_one_starts_and_ends_where_that_has_started(
-    state: str, ends: bool
-) -> None:
+def begins(replica: int, ack_s: int) -> Heartbeat:
+    return replace(beat(replica, True, ack_s), state="RECOVERING")
+
+
+TAKEN_OVER = [beat(0, True, 7), *[beat(1, False)] * (CLAIM_BEATS + STEP_BEATS), starting(1), begins(1, 7)]
+"""0 was busy with one bucket, so that 1 took over, which is busy with the same one now."""
+
+
+def test_who_was_taken_for_dead_goes_on_where_it_is_further_than_the_one_that_took_over_and_has_not_begun() -> None:
+    """Simulator, seed 83001655: a bucket that took 4 s to run was begun by one after the other, for ever."""
+    assert not fold(0, *TAKEN_OVER).yields, "it may have run what held it up"
+    assert fold(0, *TAKEN_OVER, beat(0, True, 8)).runs
+    as_far = fold(0, *TAKEN_OVER, beat(0, True, 7))
+    assert not as_far.runs
+    assert not as_far.yields, "what it has run is not acknowledged yet"
+    assert not fold(0, *TAKEN_OVER, beat(1, True, 7), beat(0, True, 8)).runs, "the other one has begun"
+
+
+def test_who_is_no_further_yields_to_the_one_that_took_over_after_some_heartbeats() -> None:
+    found = fold(0, *TAKEN_OVER)
+    for _ in range(YIELD_BEATS):
+        assert not found.yields
+        found.read(begins(1, 7))
+        found.read(beat(0, True, 7))
+    assert found.yields
+
+
+def test_a_claim_that_was_said_before_its_replica_died_ends_nobody() -> None:
+    """It arrives late. Nobody would run, and who had taken over would have to start again."""
+    took_over = fold(1, *TAKEN_OVER, beat(0, True, 8), *[begins(1, 8)] * (2 * YIELD_BEATS))
+    assert not took_over.runs
+    assert not took_over.yields
+    for _ in range(YIELD_BEATS):
+        took_over.read(beat(0, True, 9))
+        took_over.read(begins(1, 8))
+    assert took_over.yields, "it lives"
+
+
+@pytest.mark.parametrize(("state", "ends"), [("STANDBY", False), ("RECOVERING", False), ("STABLE", True)])
+def test_who_has_started_goes_on_where_another_one_starts_and_ends_where_that_has_begun(state: str, ends: bool) -> None:
     control = ControlFold(1, 1, "r1", suspicion_beats=5)
     silent = [beat(0, False)] * (CLAIM_BEATS + STEP_BEATS)
     for at, one in enumerate([starting(1), *silent, replace(beat(0, True), state=state)]):

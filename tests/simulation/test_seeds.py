@@ -159,6 +159,8 @@ def test_scenarios_are_drawn_widely() -> None:
         pytest.param(99763431, id="first word"),
         # a bucket took longer to run than its replica was waited for, and was begun by one after the other for ever
         pytest.param(99767787, id="long turn"),
+        # the same, with one that took longer than standbys wait at most
+        pytest.param(83001655, id="longer turn"),
         # a zombie said a bucket as stable behind the gap in which its successor had named it lost
         pytest.param(99767435, id="behind a gap"),
         # who took over could not read an input below what had been said, and said nothing until it could

@@ -22,6 +22,9 @@ CALM_BEATS = 300
 PERSIST_BEATS = 10
 """So many heartbeats a claim that came too late may last: its replica does not know, since the log has deleted what it
 did not read."""
+YIELD_BEATS = 3
+"""So many heartbeats of its own, with one of the runner before each, does who lost its place wait where it may regain
+it: it gets further than a runner that has not begun, or what took its place was said before its replica died."""
 STEP_BEATS = 3
 """How many more the next standby waits for, so that one runs at a time: 0.2 s, or 0.3 s of one that computes."""
 
@@ -81,6 +84,8 @@ class RoleFold:
         """Who ran before the runner, and was not heard since."""
         self._began = False
         """Whether the runner has begun to run: it has said more than that it takes over."""
+        self._regained = False
+        """Whether the runner has its place because it was further than another one."""
         self._failed: Counter[int] = Counter()
         """How often each replica took over, and stood by again, without having begun since."""
         self._patience = CLAIM_BEATS
@@ -92,7 +97,8 @@ class RoleFold:
         A replica that says that it runs is the runner if it was, if nobody is, or if it first stood by for
         `CLAIM_BEATS` without hearing from the runner. Else its claim came too late, and it steps back when it reads
         this. If it goes on, one of the two has not read all: of these the lower index is the runner. One that starts
-        reads nothing, and speaks for nobody: whoever has started takes its place.
+        reads nothing, and speaks for nobody: whoever has started takes its place. So does who was taken for dead and is
+        further than a runner that has not begun, which is to run again what held that one up.
         """
         who = beat.replica
         runs = self.runner is not None and self.runner.replica == who
@@ -116,15 +122,18 @@ class RoleFold:
         if who == self._before:  # it was taken for dead, and was only late
             self._before, self._calm = None, 0
             self._patience = min(2 * self._patience, PATIENT_BEATS)
-        if runner.starts or (who < runner.replica and self._late[who] > PERSIST_BEATS):
+        further = not self._began and beat.ack_s > runner.ack_s
+        if runner.starts or further or (who < runner.replica and self._late[who] > PERSIST_BEATS):
             self._ran(who, beat)
             self._before = None  # the other one is alive, too
+            self._regained = further
 
     def _ran(self, who: int, beat: Heartbeat) -> None:
         before = None if self.runner is None else self.runner.replica
         if before is not None and before != who:
             self._before = before
             self._failed[before] += not self._began
+            self._regained = False
         self._began = (before == who and self._began) or beat.state not in _BEGINNING
         if self._began:
             self._failed[who] = 0
@@ -146,6 +155,14 @@ class RoleFold:
         """Whether this replica, which stands by, is to run now."""
         before = sum(heard > 0 and self._place(who) < self._place(self.replica) for who, heard in self._since.items())
         return self._since[self.replica] >= self._patience + STEP_BEATS * before
+
+    @property
+    def yields(self) -> bool:
+        """Whether this replica, which runs, is to step back: another one is the runner, and keeps its place."""
+        if self.runner is None or self.runs or self.runner.starts:
+            return False
+        keeps = self._began and not self._regained
+        return keeps or self._late[self.replica] >= YIELD_BEATS
 
     def _place(self, who: int) -> tuple[int, int]:
         """Its place in the queue: who took over and could not begin, since it reaches no input, lets others try."""

@@ -115,8 +115,7 @@ class Speaking:
 
     def _step_back(self, control: ControlFold) -> list[Effect]:
         own, runner = control.own_beat, control.roles.runner
-        claimed = own is not None and own.runs
-        if not claimed or runner is None or runner.starts or runner.replica == self._identity.replica:
+        if own is None or not own.runs or runner is None or not control.roles.yields:
             return []
         return [StepBack(f"replica {runner.replica} runs")]
 
