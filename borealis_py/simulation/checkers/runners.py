@@ -13,7 +13,7 @@ LOOK_US = 100_000
 NOBODY_BEATS = 15
 """So many heartbeats may pass until a standby runs: 1.5 s."""
 TWO_BEATS = 30
-"""So long two may run where nothing is wrong."""
+"""So long two may run where nothing is wrong. What is in the middle of a turn cannot step back."""
 LOCAL = (FaultTarget.SOURCE, FaultTarget.REPLICA)
 """What a fault of these kinds does to a machine, the machine shows."""
 
@@ -50,7 +50,7 @@ class RunnersOracle:
             well = [machine for machine in machines if now - self._well_since[node, machine.index] > 0]
             if running or not well or any(_starts(machine) for machine in machines):
                 self._somebody[node] = now
-            if len(running) < 2 or len(well) < len(machines):
+            if len(running) < 2 or len(well) < len(machines) or any(_silent(machine) for machine in machines):
                 self._one[node] = now
             since = max(self._somebody[node], min((self._well_since[node, m.index] for m in well), default=now))
             slow_us = world.scenario.turn_us[1] * NOBODY_BEATS
@@ -75,6 +75,11 @@ class RunnersOracle:
 
 def _runs(machine: ReplicaMachine) -> bool:
     return any(p.replica.manager.speaking.runs for p in machine.replicas if not p.ticker.paused)
+
+
+def _silent(machine: ReplicaMachine) -> bool:
+    """Whether a turn there takes so long that the others hear nothing."""
+    return any(process.silent for process in machine.replicas)
 
 
 def _starts(machine: ReplicaMachine) -> bool:

@@ -220,6 +220,7 @@ class ReplicaProcess(Process):
         self._ended, self._after = ended, after
         self._store, self._redos = store, redos
         self._busy_us = busy_us
+        self._takes_us = 0
         redos.wake = self.wake
         self.replica = Replica(
             spec=spec,
@@ -253,9 +254,15 @@ class ReplicaProcess(Process):
     def _busy(self, us: int) -> None:
         """Make the turn take that much longer; heartbeats are sent meanwhile."""
         self.ticker.not_before += us
+        self._takes_us = us
         every_us = self.replica.spec.timing.heartbeat_us
         for at in range(every_us, us, every_us):
             self.scheduler.after(at, self._pulse)
+
+    @property
+    def silent(self) -> bool:
+        """Whether it is in a turn that takes longer than it sends heartbeats meanwhile (R7)."""
+        return self._takes_us > self.replica.spec.timing.pulse_max_us and self.ticker.not_before > self.scheduler.now_us
 
     def _pulse(self) -> None:
         if not self.ticker.stopped and not self.ticker.paused:
