@@ -59,7 +59,7 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalBroker]:
     for last in (False, False, True):
         local = LocalBroker(tmp_path_factory.mktemp("broker"), free_port())
         try:
-            local.up()
+            local.up(180.0)  # beside others that start, too
             break
         except BrokerError as exc:  # other programs choose ports at the same time
             if last or "in use" not in str(exc):

@@ -25,9 +25,9 @@ ClusterLog = Callable[[str | None], Log]
 """The log of a cluster by its name in the configuration; None: the app's own."""
 ClusterRegistry = Callable[[str | None], SchemaRegistry]
 """The schema registry of a cluster, likewise."""
-LOOKS, LOOK_S = 20, 0.1
-"""How often a topic is asked for, and the pause between, before it counts as absent: of one that was created just now,
-a broker may not know yet."""
+LOOKS, LOOK_S = 50, 0.1
+"""How often a topic is asked for, and the pause between, before it counts as absent: a program that was started just
+now may be about to create it, and a broker may not know yet of one that was."""
 Sleep = Callable[[float], None]
 
 

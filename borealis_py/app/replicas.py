@@ -34,6 +34,8 @@ from borealis_py.query.names import base_name
 from borealis_py.query.spec import AppSpec
 
 SAME_START_S = 0.05
+STOP_S = 40.0
+"""A Spark driver gives its tasks, its context and its JVM 23 s to end."""
 COMMAND = (sys.executable, "-m", "borealis_py.runtime.process")
 _STEM = re.compile(r"replica-(\d+)|ingress-(\d+)|([A-Za-z][A-Za-z0-9_-]*)\.r(\d+)")
 _TAIL_BYTES = 65_536
@@ -217,7 +219,7 @@ class ReplicaProcesses:
                 process.returncode = 0
         self._started.clear()
 
-    def stop(self, names: Sequence[ProcessName] | None = None, timeout_s: float = 15.0) -> list[Stopped]:
+    def stop(self, names: Sequence[ProcessName] | None = None, timeout_s: float = STOP_S) -> list[Stopped]:
         """Terminate the processes, and kill those still running after `timeout_s`. The supervisor is ended first.
 
         Args:

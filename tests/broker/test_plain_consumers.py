@@ -69,6 +69,7 @@ def test_both_clients_find_the_same(bootstrap: str, tmp_path: Path) -> None:
                 publisher.send({"n": n, "x": n / 3})
             publisher.close(end=True)
         until(lambda: at_its_end(app), "everything is published")
+        until(lambda: len(app.corrected("all")) == ROWS, "its transactions have ended")
         topic = topics.stream("plain", "all")
         first = with_kafka_python(bootstrap, topic, "read_committed")
         assert first == with_confluent(bootstrap, topic)

@@ -98,7 +98,7 @@ def test_one_that_runs_and_does_not_obey_is_named_in_time(bootstrap: str, tmp_pa
         try:
             until(lambda: it.newest(1) is not None, "the deaf replica is there")
             state = read_app(it.log, it.name)
-            found = change(it.log, state, "q", SettingChange(threshold_us=700_000), 3.0, seen.append)
+            found = change(it.log, state, "q", SettingChange(threshold_us=700_000), 15.0, seen.append)
         finally:
             stop.set()
             deaf.join()

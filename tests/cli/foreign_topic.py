@@ -18,13 +18,13 @@ from borealis_py import App
 
 app = App("{name}")
 orders = app.topic("orders", topic="{topic}", schema={{"shop": "string", "euros": "double", "at": "int64"}},
-                   stime="at", stime_unit="ms", lateness="500ms", {arguments})
+                   stime="at", stime_unit="ms", lateness="{lateness}", {arguments})
 app.query("sales", orders.window("1s").group_by("shop").agg(euros="sum(euros)"), replicas=1)
 """
 
 
-def app_text(name: str, topic: str, arguments: str = "") -> str:
-    return TEXT.format(name=name, topic=topic, arguments=arguments)
+def app_text(name: str, topic: str, arguments: str = "", lateness: str = "500ms") -> str:
+    return TEXT.format(name=name, topic=topic, arguments=arguments, lateness=lateness)
 
 
 class Topic:

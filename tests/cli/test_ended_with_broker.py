@@ -39,7 +39,7 @@ def test_it_stays_after_the_end_is_ready_and_says_so_until_it_is_stopped(
     try:
         until(lambda: status(borealis, APP)["ingresses"][0]["role"] == "owner", "it copies the topic")
         http = status(borealis, APP)["ingresses"][0]["http"]
-        assert borealis("source", "end", "orders", "--app", APP).code == 0
+        assert borealis("source", "end", "orders", "--timeout", "60s", "--app", APP).code == 0
         until(lambda: "stays until it is stopped" in status(borealis, APP)["ingresses"][0]["detail"], "it has ended")
         assert status(borealis, APP)["ingresses"][0]["role"] == "ended"
         assert "source orders has ended" in " ".join(borealis("status", "--app", APP).err.split())

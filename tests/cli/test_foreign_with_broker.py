@@ -95,7 +95,7 @@ def test_its_inputs_stay_when_it_grows_and_check_needs_no_number(
 def test_bad_records_cost_only_themselves_and_are_told(
     borealis: Borealis, here: Path, topic: Topic, bootstrap: str
 ) -> None:
-    (here / "app.py").write_text(app_text("bad", topic.name, "heartbeat=\"shop = 'ping'\""))
+    (here / "app.py").write_text(app_text("bad", topic.name, "heartbeat=\"shop = 'ping'\"", "10s"))
     said = borealis("up", "app.py", "--host", "process", "--no-restart")
     try:
         assert said.code == 0, said.err
@@ -119,7 +119,7 @@ def test_bad_records_cost_only_themselves_and_are_told(
         letters.close()
         said = borealis("publish", "orders.0", "rows.csv", "--app", "bad")
         assert (said.code, "nothing else may" in said.err) == (1, True)
-        (here / "app.py").write_text(app_text("bad", topic.name, 'heartbeat="shop = \'ping\'", boundary="data"'))
+        (here / "app.py").write_text(app_text("bad", topic.name, 'heartbeat="shop = \'ping\'", boundary="data"', "10s"))
         assert "source orders: its ingresses run as they were started" in borealis("up", "app.py", "--no-restart").err
     finally:
         said = borealis("down", "--app", "bad")

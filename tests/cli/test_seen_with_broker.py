@@ -22,9 +22,10 @@ import psutil
 import pytest
 
 from borealis_py.api import live, publisher
-from borealis_py.app.state import read_app
+from borealis_py.app.state import put_settings, read_app
 from borealis_py.cli.main import main
 from borealis_py.kafka.log import KafkaLog
+from borealis_py.log.messages import SourceFailure
 from sunion.model import Kind
 from tests.cli.commands import Borealis, status
 from tests.support.running import until
@@ -134,18 +135,19 @@ def test_a_lost_source_costs_what_was_explained(borealis: Borealis, bootstrap: s
         for source in SOURCES:
             stack.enter_context(publisher(source, app=APP, bootstrap=bootstrap))
         until(lambda: all(r["stable_lag_s"] < 2 for r in status(borealis, APP)["replicas"]), "all are up to date")
-        assert borealis("fail", "source", "left", "--for", "6s", "--app", APP).code == 0
+        assert borealis("fail", "source", "left", "--for", "60s", "--app", APP).code == 0
         assert page(urls(borealis)["cut"])["failed_sources_until_wall_us"].keys() == {"left"}
         for query in ("sums", "every"):
-            stop = threading.Event()
+            stop, lost = threading.Event(), explained[query]["missing_sources"]
             with closing(live(log, state, query, False, stop, empty=True)) as changes:
-                change = next(c for c in changes if c.kind == Kind.TENTATIVE.value and "left" in c.missing_sources)
+                change = next(c for c in changes if c.kind == Kind.TENTATIVE.value and list(c.missing_sources) == lost)
             found = {
                 "outcome": "tentative",
                 "completeness": change.completeness,
                 "missing_sources": list(change.missing_sources),
             }
             assert found == explained[query]
+        put_settings(log, APP, {"fail/left": SourceFailure(0)})
         samples = get(f"{urls(borealis)['cut']}/metrics")[1]
         assert re.search(r'_events_total{app="seen",event="FIRST_TENTATIVE",node="cut",replica="0"} [1-9]', samples)
     assert [explained[q]["completeness"] for q in ("sums", "every")] == [0.5, 0.75]

@@ -130,6 +130,6 @@ def test_one_that_starts_waits_for_one_that_starts(
         assert it.stderr is not None
         assert f"another `borealis up` of app {APP} is at work here (pid {os.getpid()})" in it.stderr.readline()
         assert processes.running() == {}
-    it.communicate(timeout=60)
+    it.communicate(timeout=180)
     assert it.returncode == 0
     assert len(processes.running()) == 2

@@ -27,17 +27,22 @@ def test_a_redo_runs_on_spark_and_one_that_hangs_inline(bootstrap: str, tmp_path
         assert verdict.looked_at["tentative statements"] > 30
 
 
+ROUNDS = 5
 ENOUGH = 20
 """Buckets that make a job: more than `inline_buckets`; `inline_us` is 0."""
 
 
 def a_redo_on_spark(it: Cluster, member: Member) -> None:
-    """Without failures of Spark the correction comes from there."""
-    it.lose("c")
-    it.until_behind(member, ENOUGH)
-    begin = it.heal("c")
-    it.until(lambda: "spark" in engines(it, member, begin), "a redo on Spark")
-    it.until_well()
+    """Without failures of Spark the correction comes from there, unless a busy driver takes it too late."""
+    for _ in range(ROUNDS):
+        it.lose("c")
+        it.until_behind(member, ENOUGH)
+        begin = it.heal("c")
+        it.until(lambda since=begin: bool(engines(it, member, since)), "a redo")
+        it.until_well()
+        if "spark" in engines(it, member, begin):
+            return
+    raise AssertionError(f"no redo on Spark in {ROUNDS} failures")
 
 
 def engines(it: Cluster, member: Member, since_us: int) -> list[str]:

@@ -87,8 +87,10 @@ def committed(log: KafkaLog, feed: Feed) -> list[bytes | None]:
 
 
 def test_who_writes_on_into_a_transaction_is_left_alone_and_who_has_stopped_is_fenced(
-    log: KafkaLog, waiter: Waiter, writer: Writer
+    log: KafkaLog, waiter: Waiter, writer: Writer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(transactor_module, "_LOOK_S", 1.5)  # a broker may stand still for a moment
+
     def unended(committed: Lookup, raw: Lookup) -> int | None:
         end = raw.bounds(writer.rows)[1]
         return end if committed.bounds(writer.rows)[1] < end else None
@@ -161,7 +163,7 @@ def test_a_writer_that_died_in_mid_transaction_leaves_nothing(
     dead.flush(30)
     assert writer.take_over(1) == TookOver(1, None)
     assert writer.commit(1, b"whole") == Committed(1)
-    assert committed(log, writer.rows) == [b"whole"]
+    waiter.until(lambda: committed(log, writer.rows) == [b"whole"])  # its end is written after the broker has answered
     writer.transactor.close()
     dead.purge()
 
@@ -186,7 +188,9 @@ def test_progress_is_found_behind_many_markers(
     writer.transactor.close()
 
 
-def test_a_transaction_with_a_record_that_is_refused_leaves_nothing(log: KafkaLog, writer: Writer) -> None:
+def test_a_transaction_with_a_record_that_is_refused_leaves_nothing(
+    log: KafkaLog, waiter: Waiter, writer: Writer
+) -> None:
     assert writer.take_over(1) == TookOver(1, None)
     event = writer.commit(1, b"fine", b"x" * 9_000_000)
     assert isinstance(event, Unknown)
@@ -194,7 +198,7 @@ def test_a_transaction_with_a_record_that_is_refused_leaves_nothing(log: KafkaLo
     assert writer.commit(1, b"on a dead attempt") == Unknown(1, "nothing was taken over")
     assert writer.take_over(2) == TookOver(2, None)
     assert writer.commit(2, b"good") == Committed(2)
-    assert committed(log, writer.rows) == [b"good"]
+    waiter.until(lambda: committed(log, writer.rows) == [b"good"])
     writer.transactor.close()
 
 

@@ -16,7 +16,7 @@ import pytest
 from borealis_py.client.publisher import wall_us
 from tests.cli.commands import Borealis, borealis  # noqa: F401  # a fixture
 from tests.support.running import until
-from tests.support.standbys import PATIENCE_S, REPLICAS, StandbyApp, an_app, standing_by
+from tests.support.standbys import BUCKET_US, PATIENCE_S, REPLICAS, WINDOW_US, StandbyApp, an_app, standing_by
 
 pytestmark = [pytest.mark.broker, pytest.mark.timeout(400)]
 WAYS = ("active-standby", "passive-standby", "upstream-backup")
@@ -103,15 +103,14 @@ def test_what_came_while_nobody_ran_is_lost_and_named(
     (query,) = app.queries
     how = ("--app", app.state.name, "--bootstrap", bootstrap)
     with standing_by(app):
-        assert app.gaps(query) == [], "it began at the origin, with all there is"
+        assert all(first > app.state.origin for first, _ in app.gaps(query)), (
+            "it began at the origin, with all there is"
+        )
+        most = 0
         for _ in range(2):
-            runs, before = app.runner(), app.gaps(query)
-            app.kill(runs)
-            app.goes_on()
-            assert len(app.gaps(query)) > len(before)
-            app.start(runs, take_over=True)
+            most += _loses_some(app, query)
         lost = sum(end - first for first, end in app.gaps(query))
-        assert 0 < lost < 200, "a second of windows, and what came until somebody ran, twice"
+        assert 0 < lost < most, "a second of windows, and what came until somebody ran, twice"
         said = borealis("status", *how)
         assert "lost, and named so: buckets" in said.out + said.err
         said = borealis("audit", query, "--no-spark", *how)
@@ -121,6 +120,18 @@ def test_what_came_while_nobody_ran_is_lost_and_named(
         assert said.code == 0, said.out + said.err
         named = {(status.lost_from, status.lost_buckets) for k in REPLICAS for status in app.statuses(query, k)}
         assert len(named) >= 3, "nothing, and a gap for each time that one took over"
+
+
+def _loses_some(app: StandbyApp, query: str) -> int:
+    """Kill who runs, until buckets are lost by it: on a busy machine it may have stood by again just then. Returns how
+    many may be lost at most, and of take-overs from one that was only slow."""
+    began_us, before = wall_us(), len(app.gaps(query))
+    while len(app.gaps(query)) == before:
+        runs = app.runner()
+        app.kill(runs)
+        app.goes_on()
+        app.start(runs, take_over=True)
+    return (wall_us() - began_us + 2 * WINDOW_US) // BUCKET_US
 
 
 def test_checkpoints_in_kafka_are_found_from_another_directory(bootstrap: str, tmp_path: Path) -> None:
@@ -169,6 +180,9 @@ def test_while_a_replica_reads_its_state_for_long_nobody_else_takes_over(
         app.start(runs, take_over=True)  # stands by long before the other one has started
         app.until_stood_by(runs, killed_us)
         app.goes_on()
-        after = {k: [s.event for s in app.statuses(query, k) if s.at_wall_us > killed_us] for k in REPLICAS}
-        assert "RUNS" in after[1 - runs]
-        assert "RUNS" not in after[runs]
+        after = {k: [s for s in app.statuses(query, k) if s.at_wall_us > killed_us] for k in REPLICAS}
+        assert "RUNS" in [s.event for s in after[1 - runs]]
+        started_us = next(
+            s.at_wall_us for s in after[1 - runs] if s.state == "STABLE"
+        )  # later a stall may change who runs
+        assert "RUNS" not in [s.event for s in after[runs] if s.at_wall_us < started_us]

@@ -96,6 +96,8 @@ def test_every_type_survives_a_failure_and_both_views_agree(app: RunningApp, bor
         feeding.join()
     seen = [change for change in live(app.log, app.state, "sums", True, threading.Event()) if change.kind == "STABLE"]
     until(lambda: borealis("verify", "--app", NAME).code == 0, "nothing is wrong")
+    shown = sum(len(change.rows) for change in seen)
+    until(lambda: len(app.corrected("sums")) >= shown, "publishing has got as far as the live view")
     corrected = sorted(json.dumps(json.loads(r.value or b"")) for r in app.corrected("sums"))
     assert sorted(json.dumps(value) for change in seen for value in change.rows) == corrected
     found = [json.loads(one) for one in corrected]

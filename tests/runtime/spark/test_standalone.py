@@ -30,8 +30,7 @@ def test_a_replica_in_an_executor_redoes(cluster: Cluster, bootstrap: str, tmp_p
         app.drive(0, **cluster.told)
         app.ready(0)
         with app.publisher("a") as a, app.publisher("b") as b:
-            redo_of(app, a, b)
-            app.published(200)
+            app.published(redo_of(app, a, b))
         assert "spark" in engines(app)
         assert app.end(0) == 0
 
@@ -42,8 +41,8 @@ def test_a_replica_in_an_executor_survives_and_ends(cluster: Cluster, bootstrap:
         app.drive(0, **cluster.told)
         app.ready(0)
         with app.publisher("a") as a, app.publisher("b") as b:
-            redo_of(app, a, b)
-            app.published(200)
+            sent = redo_of(app, a, b)
+            app.published(sent)
             assert "spark" in engines(app)
 
             (executor,) = cluster.executors()
@@ -57,15 +56,15 @@ def test_a_replica_in_an_executor_survives_and_ends(cluster: Cluster, bootstrap:
             app.ready(0, times=3)
 
             its_worker_is_killed(app, cluster)
-            send((a, b), 200, 300)
-            app.published(300)
+            send((a, b), sent, sent + 100)
+            app.published(sent + 100)
 
             its_master_forgets_it(app, cluster)
-            send((a, b), 300, 400)
+            send((a, b), sent + 100, sent + 200)
             a.close(end=True)
             b.close(end=True)
-            app.published(400)
-        assert sorted(app.values()) == list(range(400))
+            app.published(sent + 200)
+        assert sorted(app.values()) == list(range(sent + 200))
         left = [*app.children(0), *_all_of(cluster)]
         assert app.end(0) == 0
         assert all_gone(left) == []

@@ -29,18 +29,18 @@ def test_an_app_fails_and_corrects_beside_another_that_does_not_notice(bootstrap
             app.ready(0)
         with one.publisher("a") as a, one.publisher("b") as b, two.publisher("a") as c, two.publisher("b") as d:
             send((c, d), 1000, 1100)
-            redo_of(one, a, b)
-            one.published(200)
+            sent = redo_of(one, a, b)
+            one.published(sent)
             two.published(100)
             one.kill_driver(0)
             send((c, d), 1100, 1200)
             two.published(200)
             one.drive(0, **cluster.told)
             one.ready(0, times=2)
-            send((a, b), 200, 300)
-            one.published(300)
+            send((a, b), sent, sent + 100)
+            one.published(sent + 100)
         assert "spark" in engines(one)
-        assert sorted(one.values()) == list(range(300))
+        assert sorted(one.values()) == list(range(sent + 100))
         assert sorted(two.values()) == list(range(1000, 1200))
         assert set(two.incarnations(0)) == {1}
         assert all(i.reachable for s in two.statuses() for i in s.inputs)  # the other's source was cut off
