@@ -360,7 +360,7 @@ class CorrectedSubscription:
                 if record.offset >= self._told_from:
                     self._gaps.append(CorrectedGap(lost.first, lost.end, self._rows.partition))
             elif self._end_offset is None and (read_progress(record, self._life, 0) or 0) >= self._last:
-                self._end_offset = self._lookup.bounds(self._rows)[1]
+                self._end_offset = self._lookup.written(self._rows)  # that rows are committed may be known later here
         return rows
 
     @property

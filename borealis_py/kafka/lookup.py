@@ -59,6 +59,12 @@ class KafkaLookup:
             )
         return first, end
 
+    def written(self, feed: Feed) -> int:
+        """See `log.base.Lookup.written`. Asks by a client of its own: what one counts as the end cannot be changed."""
+        config = {**self._config, "isolation.level": "read_uncommitted"}
+        with self._asking("look up the end of", feed), closing(Consumer(config)) as consumer:
+            return int(self._led(feed, lambda: consumer.get_watermark_offsets(_partition(feed), timeout=ANSWER_S))[1])
+
     def find(self, feed: Feed, timestamp_ms: int) -> int:
         """See `log.base.Lookup.find`. Before 1970: the first record, since negative times are codes."""
         first, end = self.bounds(feed)

@@ -44,9 +44,14 @@ class KafkaTold:
         committed, written = self._committed.poll(), self._written.poll()
         if committed is None or written is None:
             return None
-        return {
-            feed.partition: Told(None if end is None else committed.get(feed), end) for feed, end in written.items()
-        }
+        return {feed.partition: _told(committed.get(feed), end) for feed, end in written.items()}
+
+
+def _told(committed: int | None, written: int | None) -> Told:
+    """What is committed may be answered after what is written."""
+    if committed is None or written is None:
+        return Told(None, written)
+    return Told(min(committed, written), written)
 
 
 class KafkaStarts:

@@ -163,6 +163,10 @@ class Lookup(Protocol):
     def bounds(self, feed: Feed) -> tuple[int, int]:
         """(first retained offset, end offset). The end counts committed records only, as `Reader` sees them."""
 
+    def written(self, feed: Feed) -> int:
+        """The end offset of all that is written, including transactions that have not ended: of one that is committed
+        each partition learns for itself, and some later than others."""
+
     def find(self, feed: Feed, timestamp_ms: int) -> int:
         """Offset of the first record with a timestamp at or after this one; else the end as of
         before the query (B37).

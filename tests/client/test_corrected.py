@@ -77,6 +77,18 @@ def test_rows_come_with_id_time_and_value_and_the_end_is_known(world: World) -> 
         assert (world.poll(all_), all_.ended) == ([], True)
 
 
+def test_rows_whose_partition_learns_later_that_they_are_committed_are_waited_for(world: World) -> None:
+    """Of a transaction each partition learns for itself that it has ended: if progress was first, rows were lost."""
+    now_us = BUCKETS.start(FIRST)
+    with closing(world.subscribe(True)) as subscription:
+        rows = world.log.broker.partition(ROWS)
+        rows.append(NewRecord(ROWS, b'{"n": 1}', None, now_us // 1000, row_headers(FIRST, 0, now_us)), now_us, "w")
+        world.progress(BUCKETS.last)
+        assert (world.poll(subscription), subscription.ended) == ([], False)
+        rows.finish("w", commit=True, now_us=now_us)
+        assert (len(world.poll(subscription)), subscription.ended) == (1, True)
+
+
 def test_a_subscriber_of_a_life_that_is_over_ends_by_name(world: World) -> None:
     with closing(world.subscribe(True)) as subscription:
         world.describe("b2")

@@ -106,6 +106,7 @@ def test_an_open_transaction_is_written_and_not_committed_until_it_ends(world: W
     transactor = opened(world, "w", f"{topic}.writer", progress)
     assert take_over(world, transactor, 1) is None
     told: list[Told] = []
+    lookup = world.log().lookup()
 
     def make() -> list[NewRecord]:
         return [NewRecord(feed, b"b"), NewRecord(progress, b"1", key=b"0")]
@@ -128,6 +129,8 @@ def test_an_open_transaction_is_written_and_not_committed_until_it_ends(world: W
 
     last = world.until(committed)
     world.until(lambda: reader.poll() == [] and reader.position(feed) == last.written)
+    assert lookup.written(feed) == lookup.bounds(feed)[1] == last.written
+    lookup.close()
     reader.close()
     watch.close()
     transactor.close()

@@ -100,6 +100,9 @@ def test_who_writes_on_into_a_transaction_is_left_alone_and_who_has_stopped_is_f
     writer.commit_until(1, over)
     raw = KafkaLookup(log.bootstrap, dict(log.properties), committed=False)
     waiter.until(lambda: raw.bounds(writer.rows)[1] > 0)
+    lookup = log.lookup()
+    assert lookup.written(writer.rows) > lookup.bounds(writer.rows)[1] == 0
+    lookup.close()
     assert other.take_over(1) == AtWork(1)
     over.set()
     assert writer.event() == Committed(1)

@@ -128,6 +128,9 @@ class StubLookup:
     def bounds(self, feed: Feed) -> tuple[int, int]:
         return self.lost, len(self.logs[feed.topic])
 
+    def written(self, feed: Feed) -> int:
+        raise NotImplementedError
+
     def find(self, feed: Feed, timestamp_ms: int) -> int:
         raise NotImplementedError
 

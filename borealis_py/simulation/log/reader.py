@@ -173,6 +173,9 @@ class MemoryLookup:
         partition = self._partition(feed)
         return partition.start, partition.stable_end if self._committed else len(partition.records)
 
+    def written(self, feed: Feed) -> int:
+        return len(self._partition(feed).records)
+
     def find(self, feed: Feed, timestamp_ms: int) -> int:
         return self._partition(feed).find(timestamp_ms)
 
