@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from pathlib import Path
 
 import pytest
 
+from borealis_py.app.state import StatusReader, read_app
 from borealis_py.cli.main import main
+from borealis_py.kafka.log import KafkaLog
+from borealis_py.log.base import Log
+from borealis_py.log.ingress_status import IngressRole
+from tests.support.running import until
 from tests.support.two_brokers import TwoBrokers
 from tests.support.writers import Writer
 
@@ -24,9 +29,22 @@ def pair(tmp_path: Path) -> Iterator[TwoBrokers]:
         found.close()
 
 
+def wait_copied(log: Log, app: str) -> None:
+    """Until each source has an owner that has begun."""
+    with closing(StatusReader(log, app)) as reader:
+
+        def begun() -> set[str]:
+            reader.poll()
+            return {one.source for one in reader.ingresses.values() if one.role is IngressRole.OWNER and one.inputs}
+
+        sources = set(read_app(log, app).spec.ingresses)
+        until(lambda: begun() == sources, "all topics are copied")
+
+
 @pytest.fixture
 def run_app(tmp_path: Path, bootstrap: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[str, str], None]]:
-    """Starts an app of this name and text, without Spark; it is stopped after the test."""
+    """Starts an app of this name and text, without Spark, and waits until its topics are copied: what is written before
+    an ingress has asked for their ends is not. It is stopped after the test."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("BOREALIS_BOOTSTRAP", bootstrap)
     with ExitStack() as stack:
@@ -35,6 +53,7 @@ def run_app(tmp_path: Path, bootstrap: str, monkeypatch: pytest.MonkeyPatch) -> 
             (tmp_path / "app.py").write_text(text)
             stack.callback(main, ["down", "--app", name])
             assert main(["up", "app.py", "--host", "process", "--reset", "--origin", "now"]) == 0
+            wait_copied(KafkaLog(bootstrap), name)
 
         yield run
 
