@@ -30,7 +30,7 @@ from borealis_py.app.process_spec import ProcessSpec
 from borealis_py.app.replicas import ProcessName
 from borealis_py.bench.load.listening import CorrectedListener, Listener, LiveListener
 from borealis_py.bench.load.stage import Running, Stage, directory, staged
-from borealis_py.bench.measure.gaps import GapFigures, Kill, gap_figures
+from borealis_py.bench.measure.gaps import ENOUGH, GapFigures, Kill, gap_figures, spacings
 from borealis_py.bench.report.figures import BenchError
 from borealis_py.log import topics
 from borealis_py.log.base import Feed
@@ -52,7 +52,7 @@ CORRECTED_TARGET_MS = 2_500.0
 LEAD_S = 5
 BASE_US = 1_000_000
 QUIET_S = 1.2
-"""Undisturbed time before each kill, in which ordinary spacings are measured."""
+"""Undisturbed time before each kill, at least, in which ordinary spacings are measured."""
 LIVE_WATCH_S = 1.0
 CORRECTED_WATCH_S = 0.5
 """Observation time after another replica has taken over."""
@@ -233,7 +233,12 @@ class _Drill:
         self.check()
         since = self._clock.now_us()
         time.sleep(QUIET_S + self._rng.random() / 10)
+        self._until(lambda: self._enough(since), TAKEOVER_S, "the streams stand still before anything is killed")
         return since
+
+    def _enough(self, since: int) -> bool:
+        now = self._clock.now_us()
+        return all(len(spacings(each.times, since, now)) >= ENOUGH for each in self._listeners)
 
     def _writer(self) -> Progress:
         """Who wrote the last committed progress."""

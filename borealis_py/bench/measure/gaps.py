@@ -14,6 +14,9 @@ from statistics import median
 
 from borealis_py.bench.report.figures import BenchError, Percentiles, percentiles
 
+ENOUGH = 4
+"""So many spacings before a kill say what is ordinary."""
+
 
 @dataclass(frozen=True, slots=True)
 class Kill:

@@ -9,6 +9,7 @@ import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
+from functools import partial
 from statistics import median
 
 import psutil
@@ -19,7 +20,7 @@ from borealis_py.bench.experiments.recovery.apart import SETTLE_S, Apart, wait
 from borealis_py.bench.experiments.recovery.cases import ACTIVE, WayStills
 from borealis_py.bench.load import events
 from borealis_py.bench.load.listening import LiveListener
-from borealis_py.bench.measure.gaps import Kill, longest, spacings
+from borealis_py.bench.measure.gaps import ENOUGH, Kill, longest, spacings
 from borealis_py.bench.report.figures import BenchError
 from borealis_py.log import topics
 from borealis_py.log.clock import SystemClock
@@ -28,7 +29,7 @@ from borealis_py.query.recovery import RecoveryWay
 from borealis_py.verify.kafka_reader import read_all
 
 QUIET_S = 1.2
-"""Undisturbed time before each kill, in which ordinary spacings are measured."""
+"""Undisturbed time before each kill, at least, in which ordinary spacings are measured."""
 WATCH_S = 1.5
 FLOWS_S, FLOWS = 0.6, 4
 """The stream flows again when so many arrivals are in so many seconds."""
@@ -60,9 +61,8 @@ class Drill:
         Raises:
             BenchError: the stream does not flow, before or after. LaunchError: the replica does not start again.
         """
-        name = ProcessName(self._runner(number), self._node)
-        quiet = self._clock.now_us()
-        time.sleep(QUIET_S + self._rng.random() / 10)  # kills fall anywhere in a bucket
+        runner, quiet = self._undisturbed(number)
+        name = ProcessName(runner, self._node)
         process, at = psutil.Process(self._app.running.pids[name]), self._clock.now_us()
         process.kill()
         time.sleep(WATCH_S)
@@ -114,6 +114,19 @@ class Drill:
             raise BenchError(self._reader.error)
         now = self._clock.now_us()
         return len(spacings(self._reader.times, now - round(FLOWS_S * 1e6), now)) >= FLOWS
+
+    def _undisturbed(self, number: int) -> tuple[int, int]:
+        """Who runs, and since when the stream has flowed with nobody taking over."""
+        while True:
+            runner, quiet = self._runner(number), self._clock.now_us()
+            time.sleep(QUIET_S + self._rng.random() / 10)  # kills fall anywhere in a bucket
+            wait(partial(self._enough, quiet), OVER_S, f"{self.query}: the live view stands still")
+            if self._is_ready(self._way is ACTIVE) and self._states(self._node)[runner] == "STABLE":
+                return runner, quiet
+
+    def _enough(self, since: int) -> bool:
+        self._app.check()
+        return len(spacings(self._reader.times, since, self._clock.now_us())) >= ENOUGH
 
     def _runner(self, number: int) -> int:
         """Who runs, once the others stand by; where all run, each in turn."""
