@@ -132,7 +132,7 @@ def test_wrong_results_have_no_latency() -> None:
 @pytest.mark.timeout(240)
 def test_two_seconds_on_a_real_broker(broker: LocalBroker, tmp_path: Path) -> None:
     stage = Stage(tmp_path, broker)
-    case = LatencyCase(rate=300, replicas=1, seconds=2, startup_s=2)
+    case = LatencyCase(rate=300, replicas=1, seconds=2, startup_s=4)
     with stage.endings, bars_on(Console(file=io.StringIO())) as bars:
         found = latency.measure(stage, case, "process", bars)
     assert {way: len(delays) for way, delays in found.delays_us.items() if way != "ping"} == {"live": 2, "corrected": 2}

@@ -209,7 +209,7 @@ def test_every_size_measures_what_is_compared_and_the_usual_one_takes_eight_minu
 @pytest.mark.timeout(240)
 def test_a_second_on_a_real_broker(broker: LocalBroker, tmp_path: Path) -> None:
     stage = Stage(tmp_path, broker)
-    setting = Setting(width_ms=20, said_ms=40, seconds=1, startup_s=1.0)
+    setting = Setting(width_ms=20, said_ms=40, seconds=1, startup_s=4.0)
     with stage.endings, bars_on(Console(file=io.StringIO())) as bars:
         found = overhead.measure(stage, setting, "process", bars)
     assert len(found.live_us) > 200

@@ -2,10 +2,10 @@
 
     python -m borealis_py.bench.load.ping BOOTSTRAP EVERY_US UNTIL_US OUT LAST FIRST...
 
-At all multiples of EVERY_US of the wall clock a record goes into each FIRST; a second client forwards the records to
-LAST as they come, where a third one reads them: as many hops as a row takes to a live subscriber, and with several
-FIRST a union that waits for nothing. It ends at the wall time UNTIL_US; OUT then holds a JSON list of [sent, delay] in
-microseconds.
+At all multiples of EVERY_US of the wall clock a record goes into each FIRST, after a stall those that are due at once;
+a second client forwards the records to LAST as they come, where a third one reads them: as many hops as a row takes to
+a live subscriber, and with several FIRST a union that waits for nothing. It ends at the wall time UNTIL_US; OUT then
+holds a JSON list of [sent, delay] in microseconds; `sent` is when it was really sent.
 """
 
 from __future__ import annotations
@@ -56,11 +56,14 @@ class Ping:
             consumer.close()
 
     def _send(self) -> None:
-        while (now := now_us()) < self._until_us:
-            time.sleep((self._every_us - now % self._every_us) / 1e6)
+        due = (now_us() // self._every_us + 1) * self._every_us
+        while due < self._until_us:
+            while (left_us := due - now_us()) > 0:
+                time.sleep(left_us / 1e6)
             for first in self._firsts:
                 self._sender.produce(first, b"%d" % now_us())
             self._sender.poll(0)
+            due += self._every_us
         self._sender.flush(STRAGGLERS_S)
 
     def _hand_on(self) -> None:
