@@ -203,8 +203,8 @@ def caught_up(stage: Stage, backlog: Backlog, point: CatchUp, bars: Bars) -> tup
         bars.say(f"{point.what}: filling")
         _fill(stage, sources)
         bars.say(point.what)
+        before_s = tree_cpu_s(running.pids.values())  # later they may be done
         began = let_go(stage, running, names)
-        before_s = tree_cpu_s(running.pids.values())
         times = reached.wait(backlog.end)
         cpu_s = tree_cpu_s(running.pids.values()) - before_s
     finally:
@@ -276,9 +276,10 @@ def _watched(stage: Stage, running: Running, load: Load, plan: FeedPlan, at: At)
         while (now_us := wall_us()) < until_us:
             said = reader.poll()
             if now_us >= since_us:
-                cpu_s = tree_cpu_s(running.pids.values())
                 closed_us = min(_boundary(lookup, topics.source(load.app, f"s{i}")) for i in range(SOURCES))
-                found.append(Glimpse(now_us, cpu_s, closed_us, tuple(s for s in said if s.at_wall_us >= since_us)))
+                cpu_s = tree_cpu_s(running.pids.values())
+                # its time is none before what it is compared with
+                found.append(Glimpse(wall_us(), cpu_s, closed_us, tuple(s for s in said if s.at_wall_us >= since_us)))
             at(max(0.0, (now_us - plan.t0_us) / 1e6))
             time.sleep(LOOK_S)
     return found

@@ -119,8 +119,8 @@ def _run(stage: Stage, source: PartitionSource, state: AppState, host: str) -> K
         progress.wait(source.backlog.origin + WARM_BUCKETS)
         hold(stage, running, [keyed.SOURCE], [(keyed.NODE, 0)])
         source.fill(stage, state, 1 + WARM_BUCKETS)
+        before = _cpu(running)  # later they may be done
         began = let_go(stage, running, [keyed.SOURCE])
-        before = _cpu(running)
         ended = progress.wait(source.backlog.end).published
         after = _cpu(running)
     finally:
