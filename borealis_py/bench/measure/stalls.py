@@ -2,8 +2,9 @@
 
     python -m borealis_py.bench.measure.stalls BOOTSTRAP APP DATA_DIR BUCKET SECONDS OUT
 
-A process like a replica's, with one loop that records its turns. Once it has reached BUCKET it is watched for SECONDS;
-then OUT holds a `Watched` as JSON. The state is that of a window that stays open and has each key once.
+A process like a replica's, with one loop that records its turns. Once it has reached BUCKET it is watched for SECONDS,
+and until a checkpoint is durable; then OUT holds a `Watched` as JSON. The state is that of a window that stays open and
+has each key once.
 """
 
 from __future__ import annotations
@@ -252,10 +253,11 @@ class Loop:
         self._bell.set()
 
     def watch(self, bucket: int, seconds: float) -> Watched:
-        """Turn until everything below `bucket` is stable, then record turns for the given time."""
+        """Turn until everything below `bucket` is stable, then record turns for the given time, and until a checkpoint
+        is durable."""
         since = self._until(lambda: self._replica.manager.f_s >= bucket)
         self._turns.clear()
-        self._until(lambda: time.monotonic() >= since + seconds)
+        self._until(lambda: time.monotonic() >= since + seconds and self._store.saved(since) != [])
         return Watched(self._turns, self._store.saved(since))
 
     def _until(self, done: Callable[[], bool]) -> float:
