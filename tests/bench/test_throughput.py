@@ -159,6 +159,6 @@ def test_a_live_rate_on_a_real_broker(broker: LocalBroker, tmp_path: Path) -> No
     with stage.endings, bars_on(Console(file=io.StringIO())) as bars:
         load = Load(host="process", replicas=1, rate=300, seconds=6, startup_s=2)
         found = throughput.feed(stage, load, bars)
-    assert found.lag_s < 10 * load.seconds  # nothing at all where every look came right after a bucket was said
+    assert found.lag_s < 20  # nothing at all where every look came right after a bucket was said
     assert found.fed_lag_s > 0
     assert found.cpu_us > 0
