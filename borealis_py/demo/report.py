@@ -126,6 +126,7 @@ def _reconciliation(r: ObservedReconciliation, t0_us: int) -> dict[str, Any]:
         "buckets": r.buckets,
         "engine": r.engine,
         "jobs": r.spark_jobs,
+        "failed": r.failed,
         "seconds": round((r.end_us - r.start_us) / 1e6, 3),
     }
 

@@ -44,6 +44,8 @@ LEAD_S = 6
 """From deciding T0 to T0: the publishers start in it."""
 SETTLE_S = 90.0
 """After the last row: by then everything is stable, or the demo says that it is not."""
+ON_SPARK = Timing(inline_us=0)
+"""Spark takes over half a minute of flights, however soon this process could."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +60,7 @@ class DemoOptions:
     cut_s: float = 15.0
     spark: bool = True
     port: int | None = None
+    timing: Timing = ON_SPARK
 
 
 class DemoFailed(Exception):
@@ -141,10 +144,9 @@ def _start_app(
     threshold_us = int(options.threshold_s * 1e6)
     queries = {n: q.model_copy(update={"threshold_us": threshold_us}) for n, q in spec.queries.items()}
     spec = spec.model_copy(update={"queries": queries})
-    timing = Timing(inline_us=0)  # Spark takes over half a minute of flights, however soon this process could
-    reports = launch.check(spec, timing)
+    reports = launch.check(spec, options.timing)
     now_us = SystemClock().wall_us()
-    state = launch.describe(log, spec, reports, "now", now_us, timing)
+    state = launch.describe(log, spec, reports, "now", now_us, options.timing)
     processes = ReplicaProcesses(work, spec.name)
     stack.callback(processes.stop)
     if options.spark:

@@ -58,7 +58,10 @@ class QueryWatcher(threading.Thread):
 
 @dataclass(slots=True)
 class ObservedReconciliation:
-    """One replica's way through STABILIZATION, or what it took over from a peer. Times are wall microseconds."""
+    """One replica's way through STABILIZATION, or what it took over from a peer. Times are wall microseconds.
+
+    `failed`: why jobs on Spark failed; what was left ran inline.
+    """
 
     query: str
     replica: int
@@ -67,6 +70,7 @@ class ObservedReconciliation:
     rows: int = 0
     buckets: int = 0
     jobs: list[Status] = field(default_factory=list)
+    failed: list[str] = field(default_factory=list)
 
     @property
     def engine(self) -> str:
@@ -110,6 +114,8 @@ class Story:
             current.rows += status.redo.rows
             current.buckets += status.redo.end - status.redo.first
             current.jobs.append(status)
+        if status.event == "REDO_FAILED":
+            current.failed.append(status.detail)
         if status.event in ("STABLE", "UPSTREAM_FAILURE"):
             current.end_us = status.at_wall_us
             del self._open[key]
