@@ -19,7 +19,7 @@ from borealis_py.log import topics
 from borealis_py.log.base import Feed
 from tests.cli.commands import Borealis, borealis, status  # noqa: F401  # a fixture
 from tests.support.results import Results
-from tests.support.running import until
+from tests.support.running import awaited, until
 from tests.support.two_brokers import FIRST, SECOND, START_S, TwoBrokers
 from tests.support.writers import Writer, lying_in
 
@@ -49,19 +49,17 @@ class Ingresses:
         self._borealis, self._processes = borealis, ReplicaProcesses(directory / ".borealis", APP)
         self.killed = 0
 
-    def owner(self, source: str) -> int | None:
-        """Index of the one that copies a source now."""
+    def owner(self, source: str, but: str = "") -> dict[str, Any] | None:
+        """The one that copies a source now. `but`: the uid of one that was killed."""
         there = (i for i in status(self._borealis, APP)["ingresses"] if i["source"] == source and i["running"])
-        return next((i["ingress"] for i in there if i["role"] == "owner"), None)
+        return next((i for i in there if i["role"] == "owner" and i["uid"] != but), None)
 
     def kill_owner(self, source: str) -> None:
-        """kill -9. Waits until the other has taken over and this one is back."""
-        until(lambda: self.owner(source) is not None, f"{source} is copied")
-        first = self.owner(source)
-        assert first is not None
-        victim = ProcessName(first, ingress=True)
+        """kill -9. Waits until another one has taken over and this one is back."""
+        first = awaited(lambda: self.owner(source), f"{source} is copied")
+        victim = ProcessName(first["ingress"], ingress=True)
         self._processes.running()[victim].kill()
-        until(lambda: self.owner(source) == 1 - first, "the other ingress takes over")
+        until(lambda: self.owner(source, but=first["uid"]) is not None, "another one takes over")
         until(lambda: victim in self._processes.running(), "it is started again")
         self.killed += 1
 
@@ -112,14 +110,15 @@ def test_a_left_join_is_whole_whatever_was_killed(
         ingresses.kill_owner("payments")
         before = len(tentative())
         until(lambda: len(tentative()) >= before + 20, "results go on beside the partition")
-        assert "missing: payments.1 (partition 1): " in borealis("status", "--app", APP).err
+        told = "missing: payments.1 (partition 1): "
+        until(lambda: told in borealis("status", "--app", APP).err, "its input is said to be missing")
 
         writers[0].kill()
         writers.append(write(ORDERS, "orders"))
         until(lambda: len(writers[-1].acknowledged) >= 20, "another program writes orders")
 
-        pair.second.up(START_S)
         seen = len(live.seen)
+        pair.second.up(START_S)
         until(lambda: any(c.kind == "REC_DONE" for c in live.seen[seen:]), "results are corrected")
         ingresses.kill_owner("payments")
         for writer in writers[1:]:

@@ -65,7 +65,8 @@ def test_its_input_is_missing_and_named_until_it_can_be_read_and_then_nothing_is
         killed_us = time.time_ns() // 1_000
         until(lambda: [i["unreadable"] for i in inputs_of(borealis)] == [[], [1]], "its input alone is missing")
         assert pair.leaders(TOPIC) == [FIRST, SECOND]  # it is noticed before Kafka ends the broker's session
-        assert "missing: orders.1 (partition 1): " in borealis("status", "--app", APP).err
+        told = "missing: orders.1 (partition 1): "
+        until(lambda: told in borealis("status", "--app", APP).err, "it is said to be missing")
         until(lambda: pair.leaders(TOPIC) == [FIRST, -1], "the partition has no leader")
 
         def alone() -> list[Mapping[str, Any]]:
@@ -76,8 +77,8 @@ def test_its_input_is_missing_and_named_until_it_can_be_read_and_then_nothing_is
         until(lambda: len(alone()) >= 3, "the other partition goes on")
         assert {row["n"] for row in alone()} == {10}  # of 20 rows a second
 
-        pair.second.up(START_S)
         seen = len(live.seen)
+        pair.second.up(START_S)
         until(lambda: any(c.kind == "REC_DONE" for c in live.seen[seen:]), "results are corrected")
         until(lambda: not any(i["missing"] for i in inputs_of(borealis)), "nothing is missing any more")
         writer.close()

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
+from typing import TypeVar
 
 from borealis_py.api import publisher
 from borealis_py.app import launch
@@ -29,6 +30,7 @@ from borealis_py.runtime.threads import make_redos
 from reconcile.redo_client import RedoRouter, RedoRunner
 from reconcile.replay_context import make_kernel
 
+T = TypeVar("T")
 MakeRedos = Callable[[ReplicaSpec, Kernel, Wake, RedoRunner], RedoRouter]
 
 
@@ -39,6 +41,20 @@ def until(condition: Callable[[], bool], what: str, timeout_s: float = 60.0) -> 
     while not condition():
         assert time.monotonic() < deadline, f"not within {timeout_s:g} s: {what}"
         pause.wait(0.02)
+
+
+def awaited(look: Callable[[], T | None], what: str, timeout_s: float = 60.0) -> T:
+    """Wait for something to be there, and return it; fails by name."""
+    seen: list[T] = []
+
+    def there() -> bool:
+        found = look()
+        if found is not None:
+            seen.append(found)
+        return found is not None
+
+    until(there, what, timeout_s)
+    return seen[0]
 
 
 class RunningApp:
