@@ -260,7 +260,7 @@ def test_the_command_says_how_often_to_kill(borealis: Borealis, monkeypatch: pyt
 
 
 @pytest.mark.e2e
-@pytest.mark.timeout(400)
+@pytest.mark.timeout(900)
 def test_one_kill_on_a_real_broker(broker: LocalBroker, tmp_path: Path) -> None:
     said: list[str] = []
     stage = Stage(tmp_path, broker)
@@ -279,7 +279,7 @@ def judge_one_kill(stage: Stage, said: list[str]) -> None:
 
 
 @pytest.mark.e2e
-@pytest.mark.timeout(400)
+@pytest.mark.timeout(900)
 def test_what_takes_longer_than_x_is_tentative_then_corrected_on_a_real_broker(
     broker: LocalBroker, tmp_path: Path
 ) -> None:

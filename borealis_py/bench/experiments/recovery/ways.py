@@ -39,7 +39,7 @@ from borealis_py.query.spec import AppSpec
 
 FILL_S = 5
 """After windows are full."""
-KILL_S = 90
+KILL_S = 300
 """Upper bound of a kill with its restart: the publishers have rows for that long."""
 GROWN_S = 0.25
 SETTLE_BUSY_S = 5.0
