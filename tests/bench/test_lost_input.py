@@ -306,15 +306,15 @@ def test_corrections_that_do_not_come_have_no_time() -> None:
 
 
 @pytest.mark.timeout(240)
-def test_three_seconds_of_silence_on_a_real_broker(broker: LocalBroker, tmp_path: Path) -> None:
+def test_five_seconds_of_silence_on_a_real_broker(broker: LocalBroker, tmp_path: Path) -> None:
     stage = Stage(tmp_path, broker)
-    case = LostCase(threshold_s=0.5, silence_s=3, rate=300, before_s=2, after_s=3, startup_s=2)
+    case = LostCase(threshold_s=1.0, silence_s=5, rate=300, before_s=2, after_s=3, startup_s=2)
     with stage.endings, bars_on(Console(file=io.StringIO())) as bars:
         found = lost_input.measure(stage, case, "process", bars)
-    assert found.published == 10 * 300
+    assert found.published == 12 * 300
     assert (found.dropped, found.refused, found.unheard) == (0, 0, 0)
     assert (found.live_finals.bad, found.corrected_finals.bad) == (0, 0)
-    assert found.partials.windows >= 2  # the source is silent for three windows, D is a quarter of a second
+    assert found.partials.windows >= 2  # the source is silent for five windows, D is 0.75 s
     assert found.partials.labelled == found.partials.words >= 2
     assert found.healing.uncorrected == 0
     assert found.healing.live is not None
