@@ -40,7 +40,7 @@ class KafkaLookup:
     """Implements `log.base.Lookup`. `committed` False: also sees aborted and unfinished transactions."""
 
     def __init__(self, bootstrap: str, properties: Mapping[str, str], committed: bool = True) -> None:
-        self._bootstrap = bootstrap
+        self._bootstrap, self._properties = bootstrap, properties
         self._config = consumer_config(bootstrap, properties, LOOK_UP_WAIT_MS)
         if not committed:
             self._config["isolation.level"] = "read_uncommitted"
@@ -60,10 +60,9 @@ class KafkaLookup:
         return first, end
 
     def written(self, feed: Feed) -> int:
-        """See `log.base.Lookup.written`. Asks by a client of its own: what one counts as the end cannot be changed."""
-        config = {**self._config, "isolation.level": "read_uncommitted"}
-        with self._asking("look up the end of", feed), closing(Consumer(config)) as consumer:
-            return int(self._led(feed, lambda: consumer.get_watermark_offsets(_partition(feed), timeout=ANSWER_S))[1])
+        """See `log.base.Lookup.written`. Asks another look-up: what a client counts as the end cannot change."""
+        with closing(KafkaLookup(self._bootstrap, self._properties, committed=False)) as raw:
+            return raw.bounds(feed)[1]
 
     def find(self, feed: Feed, timestamp_ms: int) -> int:
         """See `log.base.Lookup.find`. Before 1970: the first record, since negative times are codes."""
