@@ -153,6 +153,27 @@ def test_who_was_taken_for_dead_goes_on_where_it_is_further_than_the_one_that_to
     assert not fold(0, *TAKEN_OVER, beat(1, True, 7), beat(0, True, 8)).runs, "the other one has begun"
 
 
+def test_who_got_no_further_than_when_it_lost_its_place_does_not_regain_it() -> None:
+    """Review: who reached no input and was silent now and then kept out one that recovered from an older checkpoint."""
+    behind = [*TAKEN_OVER[:-1], begins(1, 3)]
+    assert not fold(0, *behind, beat(0, True, 7)).runs
+    assert fold(0, *behind, beat(0, True, 8)).runs
+    live = replace(beat(0, True, 7), ack_l=Bucket(9), state="UPSTREAM_FAILURE")
+    assert fold(0, *behind, live).runs, "live buckets count, too"
+
+
+def test_two_that_recover_do_not_take_the_place_from_each_other_in_turn() -> None:
+    log = [*TAKEN_OVER, begins(0, 8)]
+    assert fold(0, *log, begins(1, 9), begins(0, 9), begins(1, 10)).runs
+
+
+def test_who_regained_its_place_and_died_leaves_it_to_the_other_one() -> None:
+    alone = [beat(1, True, 9)] * PERSIST_BEATS
+    assert not fold(1, *TAKEN_OVER, beat(0, True, 8), *alone).runs
+    assert fold(1, *TAKEN_OVER, beat(0, True, 8), *alone, beat(1, True, 9)).runs
+    assert not fold(1, *TAKEN_OVER, beat(0, True, 8), *alone, beat(0, True, 9), beat(1, True, 9)).runs, "it lives"
+
+
 def test_who_is_no_further_yields_to_the_one_that_took_over_after_some_heartbeats() -> None:
     found = fold(0, *TAKEN_OVER)
     for _ in range(YIELD_BEATS):

@@ -11,6 +11,7 @@ from enum import Enum
 
 from borealis_py.protocol.incarnation import Heartbeat
 from borealis_py.protocol.states import ReplicaState
+from sunion.units import NOWHERE
 
 CLAIM_BEATS = 3
 """Own heartbeats that are read back without one of a replica that runs, before the first standby runs: 0.3 s. Fewer
@@ -85,7 +86,11 @@ class RoleFold:
         self._began = False
         """Whether the runner has begun to run: it has said more than that it takes over."""
         self._regained = False
-        """Whether the runner has its place because it was further than another one."""
+        """Whether the runner was taken for dead and has its place again: it is further, or the other one started."""
+        self._left: dict[int, tuple[int, int]] = {}
+        """How far each had said stable and other buckets when it lost its place."""
+        self._alone: Counter[int] = Counter()
+        """Heartbeats of replicas that have begun and are not the runner, since the last one of the runner."""
         self._failed: Counter[int] = Counter()
         """How often each replica took over, and stood by again, without having begun since."""
         self._patience = CLAIM_BEATS
@@ -97,8 +102,9 @@ class RoleFold:
         A replica that says that it runs is the runner if it was, if nobody is, or if it first stood by for
         `CLAIM_BEATS` without hearing from the runner. Else its claim came too late, and it steps back when it reads
         this. If it goes on, one of the two has not read all: of these the lower index is the runner. One that starts
-        reads nothing, and speaks for nobody: whoever has started takes its place. So does who was taken for dead and is
-        further than a runner that has not begun, which is to run again what held that one up.
+        reads nothing, and speaks for nobody: whoever has started takes its place. So does who gets further than it had
+        got when it lost its place, and than a runner that has not begun, which is to run again what held that one up.
+        Who regained its place so is believed to live only while it is heard.
         """
         who = beat.replica
         runs = self.runner is not None and self.runner.replica == who
@@ -122,23 +128,34 @@ class RoleFold:
         if who == self._before:  # it was taken for dead, and was only late
             self._before, self._calm = None, 0
             self._patience = min(2 * self._patience, PATIENT_BEATS)
-        further = not self._began and beat.ack_s > runner.ack_s
-        if runner.starts or further or (who < runner.replica and self._late[who] > PERSIST_BEATS):
+        self._alone[who] += beat.state not in _BEGINNING
+        silent = self._regained and self._alone[who] > PERSIST_BEATS
+        regains = runner.starts or self._further(runner, beat)
+        if regains or silent or (who < runner.replica and self._late[who] > PERSIST_BEATS):
             self._ran(who, beat)
             self._before = None  # the other one is alive, too
-            self._regained = further
+            self._regained = regains
+
+    def _further(self, runner: Runner, beat: Heartbeat) -> bool:
+        if self._began or self._regained:
+            return False
+        had = self._left.get(beat.replica, (NOWHERE, NOWHERE))
+        return (beat.ack_s, beat.ack_l) > max((runner.ack_s, runner.ack_l), had)
 
     def _ran(self, who: int, beat: Heartbeat) -> None:
         before = None if self.runner is None else self.runner.replica
-        if before is not None and before != who:
+        if self.runner is not None and before is not None and before != who:
             self._before = before
+            self._left[before] = self.runner.ack_s, self.runner.ack_l
             self._failed[before] += not self._began
             self._regained = False
+            self._late.clear()
         self._began = (before == who and self._began) or beat.state not in _BEGINNING
         if self._began:
             self._failed[who] = 0
         self.runner = Runner(who, beat.ack_s, beat.ack_l, _starts(beat))
         self._since.clear()
+        self._alone.clear()
         self._counted.clear()
         self._late[who] = 0
         self._calm += 1

@@ -94,10 +94,10 @@ class Speaking:
     def _go_on(self, roles: RoleFold, f_s: Bucket) -> list[Effect]:
         """Run in the place of the own former incarnation, once what that one has said is not ahead of what this one has
         run, be it unheard. A heartbeat of this one ends it, and leaves the node its runner."""
-        if roles.runner is not None and roles.runner.starts:
-            return []  # its former incarnation may only be late
-        if roles.runner is None or not roles.runs:
+        if roles.runner is None or roles.yields:
             return [StepBack("its former incarnation does not run: begins as a standby")]
+        if not roles.runs:
+            return []  # its former incarnation may only be late
         return self._run("goes on elsewhere") if f_s >= roles.runner.ack_s else []
 
     def _forget(self) -> None:
