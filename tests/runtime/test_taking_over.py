@@ -182,7 +182,6 @@ def test_while_a_replica_reads_its_state_for_long_nobody_else_takes_over(
         app.goes_on()
         after = {k: [s for s in app.statuses(query, k) if s.at_wall_us > killed_us] for k in REPLICAS}
         assert "RUNS" in [s.event for s in after[1 - runs]]
-        started_us = next(
-            s.at_wall_us for s in after[1 - runs] if s.state == "STABLE"
-        )  # later a stall may change who runs
+        # later a stall may change who runs
+        started_us = next(s.at_wall_us for s in after[1 - runs] if s.state == "STABLE")
         assert "RUNS" not in [s.event for s in after[runs] if s.at_wall_us < started_us]

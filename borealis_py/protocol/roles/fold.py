@@ -143,14 +143,15 @@ class RoleFold:
         return (beat.ack_s, beat.ack_l) > max((runner.ack_s, runner.ack_l), had)
 
     def _ran(self, who: int, beat: Heartbeat) -> None:
-        before = None if self.runner is None else self.runner.replica
-        if self.runner is not None and before is not None and before != who:
-            self._before = before
-            self._left[before] = self.runner.ack_s, self.runner.ack_l
-            self._failed[before] += not self._began
+        before = self.runner
+        if before is not None and before.replica != who:
+            self._before = before.replica
+            self._left[before.replica] = before.ack_s, before.ack_l
+            self._failed[before.replica] += not self._began
             self._regained = False
             self._late.clear()
-        self._began = (before == who and self._began) or beat.state not in _BEGINNING
+        stays = before is not None and before.replica == who
+        self._began = (stays and self._began) or beat.state not in _BEGINNING
         if self._began:
             self._failed[who] = 0
         self.runner = Runner(who, beat.ack_s, beat.ack_l, _starts(beat))
