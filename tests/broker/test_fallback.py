@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import json
-import time
 from pathlib import Path
 
 import pytest
 
-from borealis_py.app.state import put_settings
 from borealis_py.log.base import Wake
 from borealis_py.log.kernel import Kernel
-from borealis_py.log.messages import SourceFailure
 from borealis_py.node.spec import ReplicaSpec
 from borealis_py.protocol.redo import RedoJob
 from borealis_py.protocol.settings import Timing
@@ -20,6 +17,7 @@ from borealis_py.runtime.threads import make_redos
 from reconcile.redo_client import RedoRouter, RedoRunner
 from tests.support.redos import FailingRedo
 from tests.support.running import MakeRedos, RunningApp, running, until
+from tests.support.without_b import lose_b, rows_without_b
 
 pytestmark = pytest.mark.broker
 
@@ -76,24 +74,10 @@ def test_the_redo_runs_inline(bootstrap: str, tmp_path: Path, redos: MakeRedos, 
 
 
 def _lose_b_while_publishing(app: RunningApp) -> int:
-    """Until 100 rows of a were tentative: one that comes late is not. Returns how many rows were sent: 0, 1, ..."""
-    sent = 0
+    """Returns how many rows were sent: 0, 1, ..."""
     with app.publisher("a") as a, app.publisher("b") as b:
-        put_settings(app.log, app.name, {"fail/b": SourceFailure(time.time_ns() // 1000 + 120_000_000)})
-        until(lambda: "UPSTREAM_FAILURE" in app.events(), "UPSTREAM_FAILURE")
-
-        def enough() -> bool:
-            nonlocal sent
-            if app.statuses()[-1].tentative_rows >= 100:
-                return True
-            for n in range(sent, sent + 20, 2):
-                a.send({"n": n})
-                b.send({"n": n + 1})
-            sent += 20
-            return False
-
-        until(enough, "the rows of a, tentative")
-        put_settings(app.log, app.name, {"fail/b": SourceFailure(0)})
+        sent = rows_without_b(app, (a, b))
+        lose_b(app, 0)
         until(lambda: "STABILIZATION" in app.events(), "STABILIZATION")
         a.close(end=True)
         b.close(end=True)

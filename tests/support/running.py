@@ -127,6 +127,11 @@ class RunningApp:
         found = [s for s in self.statuses() if s.replica == replica]
         return found[-1] if found else None
 
+    def last(self, replica: int) -> Status:
+        found = self.newest(replica)
+        assert found is not None, f"replica {replica} has said nothing yet"
+        return found
+
     def wait_ready(self, *replicas: int) -> None:
         for k in replicas:
             until(lambda k=k: "READY" in self.events(k) or bool(self.errors), f"replica {k} ready")

@@ -97,11 +97,6 @@ class Driven(RunningApp):
                 found.setdefault(status.inc, status)
         return found
 
-    def last(self, replica: int) -> Status:
-        found = self.newest(replica)
-        assert found is not None
-        return found
-
     def children(self, replica: int) -> list[psutil.Process]:
         return psutil.Process(self.drivers[replica].popen.pid).children(recursive=True)
 

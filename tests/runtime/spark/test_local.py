@@ -12,8 +12,9 @@ import pytest
 
 from borealis_py.kafka.broker import LocalBroker, free_port
 from tests.runtime.spark.driven import all_gone, driven, has_java, union_app
-from tests.runtime.spark.sending import lose_b, redo_of, rows_without_b, send
+from tests.runtime.spark.redone import redo_of
 from tests.support.running import until
+from tests.support.without_b import lose_b, rows_without_b, send
 
 pytestmark = [pytest.mark.spark, pytest.mark.broker, pytest.mark.timeout(900)]
 
@@ -31,7 +32,7 @@ def test_a_replica_as_a_task_redoes_on_spark_and_ends_in_order(bootstrap: str, t
 
             stopped_us = time.time_ns() // 1000
             app.drivers[0].signal(signal.SIGSTOP)
-            sent = rows_without_b(app, a, b, sent)
+            sent = rows_without_b(app, (a, b), sent)
             lose_b(app, 0)
             a.close(end=True)
             b.close(end=True)

@@ -9,9 +9,10 @@ import psutil
 import pytest
 
 from tests.runtime.spark.driven import READY_S, Driven, all_gone, driven, union_app
-from tests.runtime.spark.sending import engines, redo_of, send
+from tests.runtime.spark.redone import engines, redo_of
 from tests.runtime.spark.standalone import Cluster, standalone
 from tests.support.running import until
+from tests.support.without_b import send
 
 pytestmark = [pytest.mark.spark, pytest.mark.broker, pytest.mark.timeout(900)]
 SOON_US = 5_000_000

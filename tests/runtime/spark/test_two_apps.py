@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 
 from tests.runtime.spark.driven import driven, union_app
-from tests.runtime.spark.sending import engines, redo_of, send
+from tests.runtime.spark.redone import engines, redo_of
 from tests.runtime.spark.standalone import standalone
+from tests.support.without_b import send
 
 pytestmark = [pytest.mark.spark, pytest.mark.broker, pytest.mark.timeout(600)]
 CORES = 4
