@@ -262,8 +262,8 @@ class Stream:
                 it, and fails, recovers and is corrected independently. Everything the node reads, groups and returns
                 must have these columns. The result is in the order (stime, by, seq), with the same bits for any number
                 of partitions.
-            recovery, guarantee, sync: as for `App.query`; None: as the queries that read it have it, active if they
-                have several ways.
+            recovery, guarantee, sync: as for `App.query`; None: as the queries that read it have it (of several
+                `sync` the shortest), active if they have several ways, or amnesia.
 
         Raises:
             QueryError: a name that is taken or invalid, invalid partitions, or an unknown way of recovery.

@@ -47,6 +47,10 @@ class NodeLoad:
     """Seconds that reading a second of rows again takes, however few they are."""
     kafka_keeps_state: bool = True
     """Whether changes of the state are written to Kafka; else to another place."""
+    computing_cores: float = 0.0
+    """Processors of a replica that computes, beside its rows: buckets, heartbeats."""
+    waiting_cores: float = 0.0
+    """Processors of a standby that does not compute, and of what the others do for it."""
 
     def __post_init__(self) -> None:
         for one in fields(self):
@@ -162,9 +166,9 @@ def _bytes_per_s(way: RecoveryWay, load: NodeLoad) -> float:
 
 
 def _cores(way: RecoveryWay, load: NodeLoad) -> float:
-    """Of table 3's proc overhead: all of it once more, or what changes cost. A position's is left out."""
+    """Table 3's proc overhead, which is all of it once more, or what changes cost, and what a process takes here."""
     if way in (RecoveryWay.ACTIVE, RecoveryWay.ACTIVE_STANDBY):
-        return load.cores
+        return load.computing_cores + load.cores
     if way is RecoveryWay.PASSIVE_STANDBY:
-        return changed_bytes(load) / load.sync_s / load.bytes_per_core_s
-    return 0.0
+        return load.waiting_cores + changed_bytes(load) / load.sync_s / load.bytes_per_core_s
+    return load.waiting_cores

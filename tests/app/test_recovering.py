@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from borealis_py.app.explain import explain
-from borealis_py.app.recovering.forecast import HEARD_AGAIN, Forecast, forecasts
+from borealis_py.app.recovering.forecast import COMPUTING_CORES, HEARD_AGAIN, Forecast, forecasts
 from borealis_py.app.recovering.trial import TriedNode, made_up_objects, try_nodes
 from borealis_py.protocol.settings import Timing
 from borealis_py.protocol.trimming.plan import EVERY_US
@@ -151,7 +151,7 @@ def test_detection_follows_the_heartbeats_and_measured_bytes_count() -> None:
         assert active is not None
         assert standby.still_s == pytest.approx(HEARD_AGAIN * seconds)
         assert active.bytes_per_s == 500
-        assert active.cores == pytest.approx(TRIED.rows_per_s * TRIED.row_us / 1e6)
+        assert active.cores == pytest.approx(COMPUTING_CORES + TRIED.rows_per_s * TRIED.row_us / 1e6)
 
 
 def test_only_active_is_in_force_and_only_with_a_second_replica() -> None:

@@ -34,6 +34,8 @@ LOAD = NodeLoad(
     delay_s=0.01,
     switch_s=0.05,
     bytes_per_core_s=1_000_000,
+    computing_cores=0.005,
+    waiting_cores=0.001,
 )
 LOADS = st.builds(
     NodeLoad,
@@ -56,11 +58,11 @@ LOADS = st.builds(
 @pytest.mark.parametrize(
     ("way", "still_s", "replayed", "bytes_per_s", "cores"),
     [
-        (ACTIVE, 0.05, 0, 5_000, 0.02),
-        (STANDBY, 0.4, 0, 100, 0.02),
-        (PASSIVE, 0.44 + 250 * 20e-6, 250, 100 + 10_000, 0.01),
-        (UPSTREAM, 0.44 + 10_520 * 20e-6, 10_520, 100, 0),
-        (AMNESIA, 0.44, 0, 0, 0),
+        (ACTIVE, 0.05, 0, 5_000, 0.025),
+        (STANDBY, 0.4, 0, 100, 0.025),
+        (PASSIVE, 0.44 + 250 * 20e-6, 250, 100 + 10_000, 0.011),
+        (UPSTREAM, 0.44 + 10_520 * 20e-6, 10_520, 100, 0.001),
+        (AMNESIA, 0.44, 0, 0, 0.001),
     ],
 )
 def test_by_hand(way: RecoveryWay, still_s: float, replayed: float, bytes_per_s: float, cores: float) -> None:

@@ -34,6 +34,9 @@ to begin, as much to open its inputs and catch up, in timelines of that bench's 
 BUCKET_S = 0.0006
 """To read one bucket again, beside its rows: between the 0.4 ms of `borealis bench recovery` on a quiet machine and its
 0.75 ms on a busy one."""
+COMPUTING_CORES, WAITING_CORES = 0.05, 0.015
+"""What a replica takes that computes, beside its rows, and one that does not: of a core, with buckets of 100 ms, by
+`borealis bench recovery` (at 20 000 rows/s: 0.067 and 0.002 to 0.023)."""
 SWITCH_S = 0.05
 """Readers of several replicas go over to another one: p99 of `borealis bench failover`."""
 
@@ -128,6 +131,8 @@ def _load(of: Explanation, name: str, trial: TriedNode, timing: Timing, written:
         switch_s=SWITCH_S,
         bytes_per_core_s=trial.state_bytes_per_s or 1.0,  # nothing is written of an empty state
         again_s_per_s=BUCKET_S * 1_000_000 / of.spec.bucket_us,
+        computing_cores=COMPUTING_CORES,
+        waiting_cores=WAITING_CORES if of.spec.node(name).replicas > 1 else 0.0,
     )
 
 

@@ -55,16 +55,19 @@ def source(
 
 
 def _wait(state: AppState, sources: Sequence[str], reader: StatusReader, timeout_s: float) -> list[tuple[str, int]]:
-    """Wait until all reporting replicas report these inputs as unreachable; returns those that do."""
+    """Wait until all reporting replicas report these inputs as unreachable; returns those that do. Standbys that read
+    nothing report none."""
     lost: set[tuple[str, int]] = set()
     wanted = {(node, k) for node, k in state.replicas() if not {*sources}.isdisjoint(state.runs.node(node).inputs)}
     deadline = time.monotonic() + timeout_s
-    while time.monotonic() < deadline and lost != wanted:
+    while time.monotonic() < deadline and not wanted <= lost:
         for status in reader.poll():
             own = [i.reachable for i in status.inputs if i.name in sources]
             if own and not any(own):
                 lost.add((status.node, status.replica))
-        if lost != wanted:
+            elif not status.inputs:
+                wanted.discard((status.node, status.replica))
+        if not wanted <= lost:
             time.sleep(LOOK_S)
     return sorted(lost)
 

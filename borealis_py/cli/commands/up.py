@@ -47,7 +47,9 @@ Origin = Annotated[
         "(ISO 8601 or microseconds). Earlier tuples are late. Written once.",
     ),
 ]
-Reset = Annotated[bool, typer.Option("--reset", help="Delete the app's topics and checkpoints, and begin anew.")]
+Reset = Annotated[
+    bool, typer.Option("--reset", help="Delete the app's topics, checkpoints, logs and audits, and begin anew.")
+]
 TakeOver = Annotated[bool, typer.Option("--take-over", help="Take the place of replicas that run elsewhere.")]
 NoRestart = Annotated[
     bool,

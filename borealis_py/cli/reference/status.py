@@ -12,7 +12,8 @@ from borealis_py.log.messages import InputStatus, RedoStatus, Status, TrimStatus
 HEAD = """# Status
 
 Each replica writes its status to the topic `<app>.status` once a second and at every event, as JSON under the key
-`<node>/<replica>`. `borealis status` and `borealis top` show it as a table. `borealis status --json` and
+`<node>/<replica>`. `borealis status` and `borealis top` show it as a table: `top` adds rows a second, and leaves out
+`restarts`. A narrow terminal drops columns and says which. `borealis status --json` and
 `/api/v1/status` of a replica process give all of it. Ingresses do likewise, under `ingress/<source>/<index>`. This page
 is generated from the code.
 
@@ -38,7 +39,7 @@ COLUMNS: Mapping[str, str] = MappingProxyType(
         "stable": "Rows it has written as stable.",
         "tentative": "Rows it has written as tentative.",
         "tentative buckets": "Buckets it has written as tentative.",
-        "checkpoint": "Age of its newest durable checkpoint.",
+        "checkpoint": "Age of its newest durable checkpoint since it started; `none`: there is none yet, as of idle standbys.",
         "tuples in": "Rows it has taken from its sources.",
         "rejected": "Dead letters of its sources.",
         "memory": "Resident memory of its process.",

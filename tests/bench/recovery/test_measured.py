@@ -85,7 +85,7 @@ BEYOND_X = BeyondX(
     verify=0,
     audit=0,
 )
-BUSY = [WayCores(way="", cores=0.5), *(WayCores(way=way.value, cores=0.6) for way in MEASURED)]
+BUSY = [WayCores(way="", cores=0.5), *(WayCores(way=way.value, cores=0.6, predicted=0.075) for way in MEASURED)]
 
 
 def test_goals_are_judged_by_what_was_measured() -> None:
@@ -182,7 +182,7 @@ def test_what_is_beyond_x_has_a_line_and_its_set_up_is_told() -> None:
         "0.01",
         "60",
         "0, 0",
-        *[""] * 4,
+        *[""] * 5,
     ]
     assert "(45 buckets predicted)" in found.setup
     assert "Last line" not in tables.outcome(STILLS, WRITTEN, BUSY).setup
@@ -195,8 +195,8 @@ def test_the_table_has_a_line_for_each_way_and_window() -> None:
         ["active-standby", "1 s", "3", "0.40", "0.90"],
     ]
     assert all(len(row) == len(found.columns) for row in found.rows)
-    assert found.rows[2][9:] == ["+30.0", "+5.0", "+0.5", "+20"]  # bytes, predicted, control, CPU
-    assert found.rows[3][-1] == "", "CPU is told once"
+    assert found.rows[2][9:] == ["+30.0", "+5.0", "+0.5", "+20", "+15"]  # bytes, predicted, control, CPU, predicted
+    assert found.rows[3][-2:] == ["", ""], "CPU is told once"
     assert found.ratios["upstream-backup, 60 s: prediction"] == 0.4
     assert msgspec.json.decode(msgspec.json.encode(found.data))["stills"][0]["median_s"] == 0.05
     assert all(len(curve.x) == len(curve.y) for panel in found.panels for curve in panel.curves)

@@ -50,7 +50,7 @@ def outcome(
         + (f", not: {'; '.join(missed)}" if missed else ""),
         columns=[
             "way", "window>", "kills>", "stands still p50 s>", "longest s>", "predicted s>", "without a kill s>",
-            "tentative>", "repeated, missing>", "bytes %>", "predicted>", "control kB/s>", "CPU %>",
+            "tentative>", "repeated, missing>", "bytes %>", "predicted>", "control kB/s>", "CPU %>", "predicted>",
         ],
         rows=[
             *(_row(one, written, busy) for one in stills),
@@ -100,12 +100,22 @@ def _row(one: WayStills, written: Sequence[WayBytes], busy: Sequence[WayCores]) 
     if of is not None and alone is not None:
         data, control = f"{_more(of.data, alone.data):+.1f}", f"{(of.control - alone.control) / 1e3:+.1f}"
         foreseen = f"{100 * of.predicted / alone.data:+.1f}"
-    cpu = cpu_percent(busy).get(one.way) if one.window_s == min(by.window_s for by in written) else None
+    first = one.window_s == min(by.window_s for by in written)
+    cpu, cpu_foreseen = _cpu(one.way, busy) if first else ("", "")
     return [
         one.way, f"{one.window_s} s", str(len(one.stills_s)), f"{one.usual_s:.2f}", f"{one.longest_s:.2f}",
         f"{one.predicted_s:.2f}", f"{max(one.quiet_s):.2f}", str(one.tentative), f"{one.repeated}, {one.missing}",
-        data, foreseen, control, "" if cpu is None else f"{cpu:+.0f}",
+        data, foreseen, control, cpu, cpu_foreseen,
     ]  # fmt: skip
+
+
+def _cpu(way: str, busy: Sequence[WayCores]) -> tuple[str, str]:
+    """Processor time beside one replica alone, measured and predicted, in percent."""
+    alone = next((one.cores for one in busy if not one.way), None)
+    of = next((one for one in busy if one.way == way), None)
+    if of is None or alone is None:
+        return "", ""
+    return f"{_more(of.cores, alone):+.0f}", f"{100 * of.predicted / alone:+.0f}"
 
 
 def _beyond_row(of: BeyondX) -> list[str]:
@@ -113,7 +123,7 @@ def _beyond_row(of: BeyondX) -> list[str]:
     return [
         f"{one.way}, X = {of.x_s} s", f"{one.window_s} s", str(len(one.stills_s)), f"{one.usual_s:.2f}",
         f"{one.longest_s:.2f}", f"{one.predicted_s:.2f}", f"{max(one.quiet_s):.2f}", str(one.tentative),
-        f"{one.repeated}, {one.missing}", *[""] * 4,
+        f"{one.repeated}, {one.missing}", *[""] * 5,
     ]  # fmt: skip
 
 
