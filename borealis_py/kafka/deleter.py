@@ -55,7 +55,7 @@ class KafkaDeleter:
         self._bootstrap, self._properties = bootstrap, properties
         self._client: Any = None
 
-    def delete_before(self, offsets: Mapping[Feed, int]) -> Mapping[Feed, str]:
+    def delete_before(self, offsets: Mapping[Feed, int], check: Callable[[], None]) -> Mapping[Feed, str]:
         """See `log.base.Deleter`."""
         from kafka import TopicPartition  # 5 MB, which a replica that never trims need not have
         from kafka.errors import KafkaError
@@ -64,6 +64,7 @@ class KafkaDeleter:
         try:
             client = self._client = self._client or self._open()
             for feed, offset in offsets.items():
+                check()
                 try:
                     client.delete_records({TopicPartition(*feed): offset}, timeout_ms=ANSWER_MS)
                 except KafkaError as exc:

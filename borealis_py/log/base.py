@@ -325,8 +325,12 @@ class Admin(Protocol):
 class Deleter(Protocol):
     """Deletes the beginnings of feeds. Blocking: one thread opens, uses and closes it."""
 
-    def delete_before(self, offsets: Mapping[Feed, int]) -> Mapping[Feed, str]:
+    def delete_before(self, offsets: Mapping[Feed, int], check: Callable[[], None]) -> Mapping[Feed, str]:
         """Delete all records below these offsets.
+
+        Args:
+            check: called just before each feed's records are deleted. What it raises goes to the caller, and nothing
+                more is deleted.
 
         Returns:
             The feeds of which nothing was deleted, and why, in words: the log refuses it, or did not answer.

@@ -13,6 +13,7 @@ from functools import partial
 import structlog
 
 from borealis_py.log.base import Deleter, Feed, Log, LogError, Lookup
+from borealis_py.log.description import check_life
 from borealis_py.node.pulse import repeating
 from borealis_py.node.replica import Replica
 from borealis_py.node.trimmer import Trims
@@ -47,7 +48,9 @@ class TrimLoop:
         try:
             lookup, deleter = self._clients or self._open()
             self._trims = trims = self._replica.decide_trims(lookup)
-            refused = deleter.delete_before(trims.deletions) if trims.deletions else {}
+            refused = (
+                deleter.delete_before(trims.deletions, partial(self._check_life, lookup)) if trims.deletions else {}
+            )
         except LogError as exc:
             self._replica.trimmed(self._trims, {feed: str(exc) for of in self._trims.found for feed in of.feeds})
             if str(exc) != self._failed:
@@ -62,6 +65,12 @@ class TrimLoop:
                 log.warning("not trimmed; everything else goes on", topic=feed.topic, partition=feed.partition, why=why)
         others = {feed: why for feed, why in self._told.items() if feed not in trims.deletions}
         self._told = {**others, **refused}
+
+    def _check_life(self, lookup: Lookup) -> None:
+        """Each deletion may come long after it was decided: while this process was suspended, or brokers did not
+        answer, topics may have been made again under the same names. Raises LogError."""
+        spec = self._replica.spec
+        check_life(lookup, spec.app, spec.app_uid)
 
     def _open(self) -> tuple[Lookup, Deleter]:
         lookup = self._log.lookup()

@@ -145,6 +145,7 @@ class Trimmer:
             audited = read_audit(record, self._life)
             if audited is not None:
                 self._fold.audited(*audited)
+            self._read_to = record.offset + 1  # if the rest cannot be read now, this is not taken again
         self._read_to = end
 
     def _own(self, kept: Bucket | None) -> Trim:

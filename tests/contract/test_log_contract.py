@@ -530,15 +530,26 @@ def test_segments_grow_no_larger_than_told(log_world: LogWorld) -> None:
     assert log_world.segment_bytes(tiny) > 1
 
 
+def nothing() -> None:
+    """Whatever is to be deleted may be."""
+
+
+def refuse() -> None:
+    raise LogError("another life")
+
+
 def test_the_beginning_of_a_feed_is_deleted_and_no_more_of_it(log_world: LogWorld) -> None:
     topic = log_world.make_topic(partitions=2)
     feed, other = Feed(topic), Feed(topic, 1)
     fill(log_world, feed, [f"v{i}" for i in range(10)])
     fill(log_world, other, ["kept"])
     deleter, lookup = log_world.log("trimmer").deleter(), log_world.log().lookup()
-    assert deleter.delete_before({feed: 4}) == {}
+    with pytest.raises(LogError, match="another life"):
+        deleter.delete_before({feed: 4}, refuse)
+    assert lookup.bounds(feed) == (0, 10)
+    assert deleter.delete_before({feed: 4}, nothing) == {}
     log_world.until(lambda: lookup.bounds(feed) == (4, 10))
-    assert deleter.delete_before({feed: 2}) == {}, "what is gone already is no error"
+    assert deleter.delete_before({feed: 2}, nothing) == {}, "what is gone already is no error"
     assert lookup.bounds(feed) == (4, 10)
     assert lookup.bounds(other) == (0, 1)
     assert [r.value for r in lookup.read(feed, 4, 10)] == [b"v4", b"v5", b"v6", b"v7", b"v8", b"v9"]
@@ -552,11 +563,11 @@ def test_a_deletion_that_is_refused_is_told_and_the_others_are_done(log_world: L
     feed, none = Feed(log_world.make_topic()), Feed("there-is-none")
     fill(log_world, feed, ["a", "b"])
     deleter, lookup = log_world.log("trimmer").deleter(), log_world.log().lookup()
-    refused = deleter.delete_before({none: 1, feed: 1})
+    refused = deleter.delete_before({none: 1, feed: 1}, nothing)
     assert set(refused) == {none}
     assert refused[none]
     log_world.until(lambda: lookup.bounds(feed) == (1, 2))
-    assert set(deleter.delete_before({feed: 3})) == {feed}, "beyond the end"
+    assert set(deleter.delete_before({feed: 3}, nothing)) == {feed}, "beyond the end"
     assert lookup.bounds(feed) == (1, 2)
     deleter.close()
     lookup.close()

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 from structlog.testing import capture_logs
 
 from borealis_py.log.base import Feed, LogError, NewRecord
+from borealis_py.log.description import APP_KEY
+from borealis_py.log.messages import Description, encode
 from borealis_py.node.replica import Replica
 from borealis_py.node.trim_loop import TrimLoop, trimming
 from borealis_py.node.trimmer import Trim, Trims
@@ -18,6 +21,7 @@ from tests.support.instant_log import InstantLog
 from tests.support.running import until
 
 OWN, OTHER = Feed("app.q.r0"), Feed("nowhere")
+SETTINGS = Feed("app.settings")
 
 
 class Deciding:
@@ -28,6 +32,7 @@ class Deciding:
         self.told: list[Mapping[Feed, str]] = []
         self.threads: set[str] = set()
         self.trims_anything = True
+        self.spec = SimpleNamespace(app="app", app_uid="a1")
         self.found: tuple[Trim, ...] = ()
 
     def decide_trims(self, lookup: Any) -> Trims:
@@ -42,9 +47,15 @@ class Deciding:
 
 def a_log() -> InstantLog:
     log = InstantLog()
-    log.create([OWN.topic])
+    log.create([OWN.topic, SETTINGS.topic])
     log.put(*(NewRecord(OWN, b"x") for _ in range(10)))
+    describe(log, "a1")
     return log
+
+
+def describe(log: InstantLog, app_uid: str) -> None:
+    description = Description("{}", "h", 0, "f", app_uid)
+    log.put(NewRecord(SETTINGS, encode(description), APP_KEY.encode()))
 
 
 def loop(replica: Deciding, log: InstantLog) -> TrimLoop:
@@ -100,7 +111,7 @@ class Answering:
     def __init__(self, *answers: Mapping[Feed, str] | LogError) -> None:
         self._answers = list(answers)
 
-    def delete_before(self, offsets: Mapping[Feed, int]) -> Mapping[Feed, str]:
+    def delete_before(self, offsets: Mapping[Feed, int], check: Callable[[], None]) -> Mapping[Feed, str]:
         answer = self._answers.pop(0)
         if isinstance(answer, LogError):
             raise answer
@@ -123,6 +134,36 @@ def test_where_nothing_can_be_deleted_the_status_says_why_of_all_that_was_to_be(
     it.once()
     assert replica.told == [dict.fromkeys((OWN, OTHER), "no such client"), {}]
     it.close()
+
+
+class Suspended:
+    """A deleter whose process is suspended after the first feed, while `meanwhile` happens."""
+
+    def __init__(self, meanwhile: Callable[[], None]) -> None:
+        self._meanwhile = meanwhile
+        self.deleted: list[Feed] = []
+
+    def delete_before(self, offsets: Mapping[Feed, int], check: Callable[[], None]) -> Mapping[Feed, str]:
+        for feed in offsets:
+            check()
+            self.deleted.append(feed)
+            self._meanwhile()
+        return {}
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+
+def test_what_was_decided_before_the_app_was_made_anew_is_not_deleted(monkeypatch: pytest.MonkeyPatch) -> None:
+    log, replica = a_log(), Deciding({OWN: 4, OTHER: 4})
+    replica.found = (Trim("q", (OWN, OTHER), TrimLimit(7, ("q.r1",))),)
+    deleter = Suspended(lambda: describe(log, "a2"))
+    monkeypatch.setattr(log, "deleter", lambda: deleter)
+    with capture_logs() as lines:
+        loop(replica, log).once()
+    assert deleter.deleted == [OWN]
+    assert [line["log_level"] for line in lines] == ["warning"]
+    assert set(replica.told[0]) == {OWN, OTHER}
 
 
 def test_a_refusal_that_was_over_is_logged_again(monkeypatch: pytest.MonkeyPatch) -> None:

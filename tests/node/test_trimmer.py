@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
@@ -9,7 +10,7 @@ from typing import Any, cast
 import pytest
 
 from borealis_py.log.acks import ack_record, audit_record, forget_record
-from borealis_py.log.base import Feed, Log, LogError, NewRecord, TopicSpec
+from borealis_py.log.base import Feed, Log, LogError, LogUnreachable, Lookup, NewRecord, Record, TopicSpec
 from borealis_py.log.description import APP_KEY, OtherLife
 from borealis_py.log.messages import Description, encode
 from borealis_py.log.records import BatchHeader, ClaimHeader, RangeHeader, pack
@@ -256,3 +257,33 @@ def test_it_is_told_since_when_trimming_waits() -> None:
     assert [said.waits_since_wall_us for said in (*first, *second)] == [7] * 4
     world.all_say(40, published=60)
     assert [said.waits_since_wall_us for said in world.decide().statuses({}, second, 11)] == [0, 0]
+
+
+class Failing:
+    """A lookup that fails once, after so many records of a feed."""
+
+    def __init__(self, of: Lookup, feed: Feed, after: int) -> None:
+        self._of, self._feed, self._after, self._failed = of, feed, after, False
+
+    def read(self, feed: Feed, first: int, end: int) -> Iterator[Record]:
+        for n, record in enumerate(self._of.read(feed, first, end)):
+            if feed == self._feed and n == self._after and not self._failed:
+                self._failed = True
+                raise LogUnreachable("cut off")
+            yield record
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._of, name)
+
+
+def test_what_was_read_before_the_log_failed_is_not_taken_again() -> None:
+    """Else one that was given up, and has spoken since, would be given up again: its word is not new any more."""
+    world = World()
+    world.all_say(40, published=60)
+    world.log.broker.append(forget_record("app", "a1", ReplicaName("q", 1)))
+    world.says("q", 1, 30, number=2)
+    world.says("r", 0, 40, number=2)
+    failing: Any = Failing(world.lookup, ACKS, 5)
+    with pytest.raises(LogUnreachable):
+        world.trimmer.decide(failing, Bucket(FIRST + LENGTH), (), lambda name: NEEDED)
+    assert world.decide().deletions[SOURCE] == 30, "q.r1 reads from there"

@@ -39,7 +39,7 @@ COLUMNS: Mapping[str, str] = MappingProxyType(
         "stable": "Rows it has written as stable.",
         "tentative": "Rows it has written as tentative.",
         "tentative buckets": "Buckets it has written as tentative.",
-        "checkpoint": "Age of its newest durable checkpoint since it started; `none`: there is none yet, as of idle standbys.",
+        "checkpoint": "Age of the newest durable checkpoint since it started; `none`: none yet, as of idle standbys.",
         "tuples in": "Rows it has taken from its sources.",
         "rejected": "Dead letters of its sources.",
         "memory": "Resident memory of its process.",

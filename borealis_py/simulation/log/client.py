@@ -210,12 +210,13 @@ class MemoryDeleter:
     def __init__(self, client: Connection) -> None:
         self._client = client
 
-    def delete_before(self, offsets: Mapping[Feed, int]) -> Mapping[Feed, str]:
+    def delete_before(self, offsets: Mapping[Feed, int], check: Callable[[], None]) -> Mapping[Feed, str]:
         """See `log.base.Deleter`."""
         if not self._client.reaches(None):
             raise LogUnreachable(f"no broker answered {self._client.name}")
         broker, refused = self._client.log.broker, dict[Feed, str]()
         for feed, offset in offsets.items():
+            check()
             partition = broker.existing(feed)
             if not self._client.reaches(feed.topic) or partition is None:
                 refused[feed] = "no broker answered" if partition is not None else "there is no such topic"
