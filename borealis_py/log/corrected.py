@@ -92,6 +92,11 @@ def read_gap(record: Record, life: Life) -> LostRange | None:
     return lost if lost is not None and lost.first < lost.end and life.owns(record, lost.app_uid) else None
 
 
+def tells_gap(record: Record) -> bool:
+    """Whether a record of a progress or dead-letter topic names lost buckets."""
+    return (record.key or b"").startswith(GAP_KEY) or "gap" in dict(record.headers)
+
+
 def row_headers(bucket: int, index: int, stime: int) -> tuple[tuple[str, bytes], ...]:
     """Headers of a corrected row: its id (a `TupleId`) and its stime."""
     return (("id", b"%d:%d" % (bucket, index)), ("stime", b"%d" % stime))

@@ -8,12 +8,21 @@ fencing, nothing may hang there.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from borealis_py.log import topics
 from borealis_py.log.base import Feed, Lookup, Mend, NewRecord, Record, Resume
-from borealis_py.log.corrected import Progress, letter_id, progress_record, read_gap, row_id, told_by
+from borealis_py.log.corrected import (
+    LostRange,
+    Progress,
+    letter_id,
+    progress_record,
+    read_gap,
+    row_id,
+    tells_gap,
+    told_by,
+)
 from borealis_py.log.progress import Published, last
 from sunion.model import TupleId
 
@@ -58,7 +67,9 @@ class Mender:
         if upto is None:
             return None
         # What only this process knows of may lie before what others have mended meanwhile.
-        again = [record for output, at in seen for record in _hidden(output, at, raw, upto, upto != shown)]
+        hidden = [(output, record) for output, at in seen for record in _hidden(output, at, raw, upto, upto != shown)]
+        lost = self._lost(committed, hidden) if hidden and self.published.gap else ()
+        again = [_as_it_is(record, output) for output, record in hidden if not _fell(record, output, lost)]
         if not again and said == upto:
             return None
         why = f"{self._progress_feed.topic}: below bucket {upto} the broker lost markers of what was committed"
@@ -116,6 +127,13 @@ class Mender:
         gaps = [_Output(self._progress_feed, self._gap_id, LETTERS_WINDOW, False)] if self.published.gap else []
         return [*rows, letters, *gaps]
 
+    def _lost(self, committed: Lookup, hidden: Sequence[tuple[_Output, Record]]) -> list[LostRange]:
+        """The gaps that are published, or hidden. They are few, and may lie far back."""
+        feed = self._progress_feed
+        told = [record for output, record in hidden if output.feed == feed]
+        records = (*committed.read(feed, *committed.bounds(feed)), *told)
+        return [lost for record in records if (lost := read_gap(record, self.published.life)) is not None]
+
     def _gap_id(self, record: Record) -> TupleId | None:
         lost = read_gap(record, self.published.life)
         return None if lost is None else TupleId(lost.end - 1, 0)
@@ -154,7 +172,7 @@ def _last_visible(output: _Output, committed: Lookup) -> _Last | None:
     return last(committed, output.feed, told, output.window)
 
 
-def _hidden(output: _Output, seen: _Last | None, raw: Lookup, upto: int, mended: bool) -> list[NewRecord]:
+def _hidden(output: _Output, seen: _Last | None, raw: Lookup, upto: int, mended: bool) -> list[Record]:
     """What lies in the log below bucket `upto` after the last visible one, each once, in order.
 
     Of a bucket all are committed together. Only what was `mended` may lie behind later ones, yet never before its time.
@@ -166,14 +184,24 @@ def _hidden(output: _Output, seen: _Last | None, raw: Lookup, upto: int, mended:
         first = seen.offset + 1
     elif seen is not None and output.stamped:
         first = raw.find(output.feed, seen.timestamp_ms)
-    found: dict[TupleId, NewRecord] = {}
+    found: dict[TupleId, Record] = {}
     for record in raw.read(output.feed, first, end):
         at = output.id(record)
         if at is not None and at.bucket < upto and (seen is None or at > seen.id):
-            found[at] = NewRecord(
-                record.feed, record.value, record.key, record.timestamp_ms if output.stamped else None, record.headers
-            )
+            found[at] = record
     return [found[at] for at in sorted(found)]
+
+
+def _as_it_is(record: Record, output: _Output) -> NewRecord:
+    stamp = record.timestamp_ms if output.stamped else None
+    return NewRecord(record.feed, record.value, record.key, stamp, record.headers)
+
+
+def _fell(record: Record, output: _Output, lost: Sequence[LostRange]) -> bool:
+    """Whether it is a row or dead letter of a bucket that was named lost later (R18), not the gap itself: who wrote it
+    did not commit, or the bucket would be published."""
+    at = output.id(record)
+    return at is not None and not tells_gap(record) and any(gap.first <= at.bucket < gap.end for gap in lost)
 
 
 def _row_id(record: Record) -> TupleId | None:

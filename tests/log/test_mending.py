@@ -129,6 +129,21 @@ def test_what_is_written_again_keeps_its_time_and_is_told(world: World) -> None:
     assert [r.timestamp_ms for r in letters] == [None] * 4
 
 
+@pytest.mark.parametrize("hidden", [(), (PROGRESS,), (LETTERS,)], ids=["nothing", "its progress", "its dead letter"])
+def test_what_was_not_committed_of_buckets_that_are_lost_by_now_stays_away(
+    world: World, hidden: tuple[Feed, ...]
+) -> None:
+    """Simulator, seed 86007531: who takes over again found rows that nobody could see below what was published."""
+    world.write(records(12, 14), commit=False)
+    gap = list(transaction(APP, NODE, {}, Progress("a1", 15, 0, 1), Buckets(1_000), ListKernel(), True, 12))
+    world.write(gap, loses=hidden)
+    world.write(records(15, 16), commit=False)
+    assert world.mended() == ([True] if hidden else [])
+    rows, letters = world.seen()
+    assert (world.upto(), rows) == (15, both(10, 12)[0])
+    assert letters == [*both(10, 12)[1], "14:0"]
+
+
 @pytest.mark.parametrize("lost", [(PROGRESS,), (LETTERS,)], ids=["its progress", "its dead letter"])
 def test_a_gap_is_named_again_where_it_was_hidden(world: World, lost: tuple[Feed, ...]) -> None:
     gap = list(transaction(APP, NODE, {}, Progress("a1", 15, 0, 1), Buckets(1_000), ListKernel(), True, 12))

@@ -171,6 +171,8 @@ def test_scenarios_are_drawn_widely() -> None:
         pytest.param(99792718, id="lost ahead"),
         # one of the runner's three checkpoints was torn, and an older one of its standby counted as the third
         pytest.param(99801746, id="torn base"),
+        # a transaction aborted before a gap looked, at the next take-over, like one whose marker was lost
+        pytest.param(86007531, id="aborted before a gap"),
         # a standby that was cut off from the control log took over, and stayed cut off when the fault was over
         pytest.param(71000803, id="cut for ever"),
         # one that could not read its input took over again and again, before the others had their turn

@@ -38,13 +38,17 @@ Window = tuple[int, str]
 Sums = dict[Window, tuple[int, int]]
 
 
-def an_app(name: str, ways: Collection[str]) -> App:
-    """One query for each way, all with the same sliding windows; a query has the name of its way, without hyphens."""
+def an_app(name: str, ways: Collection[str], guarantee: str | None = None) -> App:
+    """One query for each way, all with the same sliding windows; a query has the name of its way, without hyphens.
+
+    Args:
+        guarantee: of each; None: the strongest that its way has.
+    """
     it = App(name, bucket="100ms")
     source = it.source(SOURCE, schema={"key": "string", "n": "int64"})
     for way in ways:
         sums = source.window("1s", every="200ms").group_by("key").agg(n="count(*)", total="sum(n)")
-        least = "gap" if way == "amnesia" else None
+        least = guarantee or ("gap" if way == "amnesia" else None)
         it.query(way.replace("-", ""), sums, "2s", replicas=len(REPLICAS), recovery=way, guarantee=least)
     return it
 
