@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, closing
 from typing import Any, Literal, get_args
 
 import structlog
@@ -49,11 +50,14 @@ def live(
 ) -> Iterator[LiveChange]:
     """Changes of the live view until `stop` or the end of the query. `empty`: include buckets without rows."""
     woken = threading.Event()
-    subscriptions = open_live(log, state, query, from_beginning, woken.set)
-    kernel = make_kernel(state.spec.to_json(), query)  # all partitions have the same schema
-    certain = forgets(state.spec, query)
     last = Buckets(state.spec.bucket_us).last
-    try:
+    with ExitStack() as opened:
+        subscriptions = open_live(log, state, query, from_beginning, woken.set)
+        for subscription in subscriptions:
+            opened.callback(subscription.close)
+        kernel = make_kernel(state.spec.to_json(), query)  # all partitions have the same schema
+        opened.callback(kernel.close)
+        certain = forgets(state.spec, query)
         while not stop.is_set():
             woken.clear()
             for partition, subscription in enumerate(subscriptions):
@@ -65,10 +69,6 @@ def live(
             times = [at for at in (s.next_wakeup() for s in subscriptions) if at is not None]
             wait_s = (min(times) - SystemClock().now_us()) / 1e6 if times else IDLE_S
             woken.wait(min(IDLE_S, max(0.0, wait_s)))
-    finally:
-        for subscription in subscriptions:
-            subscription.close()
-        kernel.close()
 
 
 def corrected(
@@ -77,12 +77,12 @@ def corrected(
     """Rows of the corrected stream, and what of it is lost, until `stop` or the end of the query."""
     state.spec.query(query)
     woken = threading.Event()
-    buckets = Buckets(state.spec.bucket_us)
-    subscriptions = [
-        CorrectedSubscription(log, state.spec.name, state.app_uid, part, buckets, from_beginning, woken.set)
-        for part in parts_of(state.spec, query)
-    ]
-    try:
+    of, buckets = (log, state.spec.name, state.app_uid), Buckets(state.spec.bucket_us)
+    with ExitStack() as opened:
+        subscriptions = [
+            opened.enter_context(closing(CorrectedSubscription(*of, part, buckets, from_beginning, woken.set)))
+            for part in parts_of(state.spec, query)
+        ]
         while not stop.is_set():
             woken.clear()
             for subscription in subscriptions:
@@ -92,18 +92,14 @@ def corrected(
             if all(subscription.ended for subscription in subscriptions):
                 return
             woken.wait(IDLE_S)
-    finally:
-        for subscription in subscriptions:
-            subscription.close()
 
 
 def raw(log: Log, state: AppState, query: str, replica: int, stop: threading.Event) -> Iterator[dict[str, Any]]:
     """One replica's records as stored, from the beginning, until `stop` or the end. `query`: any node or partition."""
     exchange = state.runs.node(query).exchange
     woken, last = threading.Event(), Buckets(state.spec.bucket_us).last
-    lookup, reader = log.lookup(), log.reader(woken.set)
     feeds = set(topics.own_feeds(state.spec.name, query, replica, count_of(exchange)))
-    try:
+    with closing(log.lookup()) as lookup, closing(log.reader(woken.set)) as reader:
         for feed in feeds:
             reader.open(feed, lookup.bounds(feed)[0])
         while feeds and not stop.is_set():
@@ -119,9 +115,6 @@ def raw(log: Log, state: AppState, query: str, replica: int, stop: threading.Eve
                 if record.get("end", 0) >= last:  # of a boundary: the sources have ended
                     feeds.discard(feed)
             woken.wait(IDLE_S if feeds else 0)
-    finally:
-        reader.close()
-        lookup.close()
 
 
 def publisher(

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from contextlib import closing
+from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -120,8 +120,10 @@ class ReplyReader:
         self.unreadable_because = ""
         """Why replies cannot be read now; empty: they can."""
         end = self._end()
-        self._reader = log_.reader(wake)
-        self._reader.open(feed, end)
+        with ExitStack() as opened:
+            self._reader = opened.enter_context(closing(log_.reader(wake)))
+            self._reader.open(feed, end)
+            opened.pop_all()
 
     def poll(self) -> list[Record]:
         if self.unreadable_because and self._again is None:
@@ -191,8 +193,10 @@ class RemoteRedo:
         self.closed = False
         self.why_inline = ""
         """Why the driver did not run the last job; empty once it accepts one again."""
-        self._inbox = ReplyReader(log_, address.responses, wake)
-        self._appender = log_.appender(lambda: None)
+        with ExitStack() as opened:  # a task that fails to begin must leave nothing open: it is started again
+            self._appender = opened.enter_context(closing(log_.appender(lambda: None)))
+            self._inbox = opened.enter_context(closing(ReplyReader(log_, address.responses, wake)))
+            self._opened = opened.pop_all()
 
     def submit_job(self, job: RedoJob) -> None:
         if job.id in self._pending:
@@ -227,8 +231,7 @@ class RemoteRedo:
         for job_id in list(self._pending):
             self.cancel_job(job_id)
         self.closed = True
-        self._inbox.close()
-        self._appender.close()
+        self._opened.close()
 
     def _read(self) -> None:
         records = self._inbox.poll()

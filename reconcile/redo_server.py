@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Mapping
-from contextlib import closing
+from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -97,8 +97,11 @@ class RedoServer:
         self._running: dict[int, _QueuedJob] = {}
         self._held_until: list[int] = []
         self._last_handle = 0
-        self._reader, self._appender = log_.reader(wake), log_.appender(lambda: None)
-        self._open()
+        with ExitStack() as opened:  # a driver that fails to begin must leave nothing open: it tries again
+            self._appender = opened.enter_context(closing(log_.appender(lambda: None)))
+            self._reader = opened.enter_context(closing(log_.reader(wake)))
+            self._open()
+            self._opened = opened.pop_all()
 
     def turn(self) -> None:
         """Read requests, collect finished jobs, start waiting ones on free slots, refuse overdue ones. A LogError is
@@ -131,8 +134,7 @@ class RedoServer:
         """Cancel the running jobs and close the log clients."""
         for handle in self._running:
             self._executor.cancel(handle)
-        self._reader.close()
-        self._appender.close()
+        self._opened.close()
 
     def _open(self) -> None:
         """Read requests from the log's end on: earlier ones were submitted to an earlier session."""

@@ -6,6 +6,7 @@ Blocking; for commands, the demo and a replica process that starts. Works on any
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from contextlib import ExitStack, closing
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TypeVar
@@ -319,9 +320,11 @@ class StatusReader:
         self.newest: Statuses = {}
         self.ingresses: IngressStatuses = {}
         self._feed = Feed(topics.status(app))
-        self._lookup: Lookup = log.lookup()
-        first = self._lookup.bounds(self._feed)[0]
-        self._next = first if since_ms is None else max(first, self._lookup.find(self._feed, since_ms))
+        with ExitStack() as opened:  # whoever follows an app opens it again and again while the broker is away
+            self._lookup: Lookup = opened.enter_context(closing(log.lookup()))
+            first = self._lookup.bounds(self._feed)[0]
+            self._next = first if since_ms is None else max(first, self._lookup.find(self._feed, since_ms))
+            opened.pop_all()
 
     def poll(self) -> list[Status]:
         """The replicas' statuses since the last call, in order; `newest` and `ingresses` are up to date afterwards."""

@@ -19,9 +19,8 @@ SERVED_TIMEOUT_S = 15.0
 
 def create_topics(log: Log, specs: list[TopicSpec]) -> None:
     """Create topics, and wait until each partition is served: a newly elected leader may not know it yet."""
-    admin, lookup = log.admin(), log.lookup()
     deadline = time.monotonic() + SERVED_TIMEOUT_S
-    try:
+    with closing(log.admin()) as admin, closing(log.lookup()) as lookup:
         admin.create(specs)
         waiting = [Feed(spec.name, partition) for spec in specs for partition in range(spec.partitions)]
         while waiting:
@@ -34,9 +33,6 @@ def create_topics(log: Log, specs: list[TopicSpec]) -> None:
                 if time.monotonic() > deadline:
                     raise
                 time.sleep(LOOK_S)
-    finally:
-        lookup.close()
-        admin.close()
 
 
 def topics_of(spec: AppSpec) -> list[TopicSpec]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from contextlib import closing
+from contextlib import ExitStack, closing
 
 from borealis_py.client.claim import Claim
 from borealis_py.client.target import BegunAnew, PublishFailed, Target
@@ -34,10 +34,12 @@ class SourceLog:
         self.full = False
         """Too many records are in flight."""
         self._begin = self.claim.begin
-        self._reader = log.reader(wake)
-        self._reader.open(target.feed, self._begin)
         self._resting = False
-        self._appender = log.appender(wake)
+        with ExitStack() as opened:  # one that fails to begin must leave nothing open
+            self._appender = opened.enter_context(closing(log.appender(wake)))
+            self._reader = opened.enter_context(closing(log.reader(wake)))
+            self._reader.open(target.feed, self._begin)
+            self._opened = opened.pop_all()
 
     def delivered(self, mark: int) -> bool:
         """Whether everything appended before this mark (an earlier value of `appended`) is in the log."""
@@ -60,8 +62,7 @@ class SourceLog:
         self._appender.append(record, record.feed.topic)
 
     def close(self) -> None:
-        self._reader.close()
-        self._appender.close()
+        self._opened.close()
 
     def _read(self, now_us: int) -> None:
         feed = self._target.feed

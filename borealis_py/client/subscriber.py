@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -147,21 +147,23 @@ class LiveSubscription:
         wait_of: Callable[[int], int] | None = None,
     ) -> None:
         self._clock = clock
-        self._lookup = log.lookup()
-        self._reader = log.reader(wake)
         self._feeds = {Feed(topics.replica(app, query, k)): k for k in range(replicas)}
         self._app, self._life = app, Life(app_uid)
         self._decoder = partial(StreamDecoder, self._life, schema)
-        self._topics = StreamTopics(self._lookup, tuple(self._feeds), buckets, self._decoder)
         self._view = partial(StreamView, query, replicas)
-        self._ends = EndsWatch(self._lookup, self._reader)
         self._shown = False
         self._life_us = 0
-        self._begin(start, wait_us)
         self._settings, self._key = Feed(topics.settings(app)), f"threshold/{base_name(query)}".encode()
         self._wait_of = wait_of
-        if wait_of is not None:
-            self._follow_settings()
+        with ExitStack() as opened:  # one that fails to begin must leave nothing open
+            self._lookup = opened.enter_context(closing(log.lookup()))
+            self._reader = opened.enter_context(closing(log.reader(wake)))
+            self._topics = StreamTopics(self._lookup, tuple(self._feeds), buckets, self._decoder)
+            self._ends = EndsWatch(self._lookup, self._reader)
+            self._begin(start, wait_us)
+            if wait_of is not None:
+                self._follow_settings()
+            self._opened = opened.pop_all()
 
     def _begin(self, start: int, wait_us: int) -> None:
         """Show what is kept from this bucket on."""
@@ -285,8 +287,7 @@ class LiveSubscription:
         return max(at, now)
 
     def close(self) -> None:
-        self._reader.close()
-        self._lookup.close()
+        self._opened.close()
 
 
 def live_change(change: Change, codec: RowCodec, certain: bool, partition: int = 0) -> LiveChange:
@@ -330,20 +331,21 @@ class CorrectedSubscription:
     def __init__(
         self, log: Log, app: str, app_uid: str, query: str, buckets: Buckets, from_beginning: bool, wake: Wake
     ) -> None:
-        lookup = log.lookup()
         self._app, self._life = app, Life(app_uid)
         self._last = buckets.last
         self._rows = topics.corrected(app, query)
         self._progress = Feed(topics.progress(app, query))
-        self._reader = log.reader(wake)
-        first, end = lookup.bounds(self._rows)
-        self._reader.open(self._rows, first if from_beginning else end)
-        self._reader.open(self._progress, lookup.bounds(self._progress)[0])
-        self._lookup = lookup
         self._end_offset: int | None = None
         self._gaps: list[CorrectedGap] = []
-        self._told_from = 0 if from_beginning else lookup.bounds(self._progress)[1]
-        """Gaps before this offset of the progress topic lie before what is read."""
+        with ExitStack() as opened:  # one that fails to begin must leave nothing open
+            self._lookup = lookup = opened.enter_context(closing(log.lookup()))
+            self._reader = opened.enter_context(closing(log.reader(wake)))
+            first, end = lookup.bounds(self._rows)
+            self._reader.open(self._rows, first if from_beginning else end)
+            self._reader.open(self._progress, lookup.bounds(self._progress)[0])
+            self._told_from = 0 if from_beginning else lookup.bounds(self._progress)[1]
+            """Gaps before this offset of the progress topic lie before what is read."""
+            self._opened = opened.pop_all()
 
     def gaps(self) -> list[CorrectedGap]:
         """The gaps that have become known since the last call."""
@@ -369,8 +371,7 @@ class CorrectedSubscription:
         return self._end_offset is not None and self._reader.position(self._rows) >= self._end_offset
 
     def close(self) -> None:
-        self._reader.close()
-        self._lookup.close()
+        self._opened.close()
 
 
 def corrected_row(record: Record) -> Row:

@@ -4,7 +4,7 @@ have set of its source. Never waits."""
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from contextlib import closing
+from contextlib import ExitStack, closing
 from typing import NamedTuple
 
 from borealis_py.client.target import BegunAnew, PublishFailed
@@ -47,20 +47,21 @@ class InputLogs:
     def __init__(self, log: Log, plan: IngressPlan, uid: str, wake: Wake) -> None:
         self._log, self._plan = log, plan
         self.life = Life(plan.targets[0].app_uid)
-        lookup = log.lookup()
-        lateness_us = plan.spec.lateness_us
-        self.owners = [Ownership(t, self.life, uid, lateness_us, *lookup.bounds(t.feed)) for t in plan.targets]
-        self._lookup = lookup
-        self._reader = log.reader(wake)
-        self._appender = log.appender(wake)
-        self._begin = [owner.begin for owner in self.owners]
-        for owner in self.owners:
-            self._reader.open(owner.target.feed, owner.begin)
         self.settings = SourceSettings(plan.spec.expect_us)
         """What users have set, as far as it has been read."""
         self._settings = Feed(topics.settings(plan.targets[0].app))
-        first, self._settings_end = lookup.bounds(self._settings)
-        self._reader.open(self._settings, first)
+        lateness_us = plan.spec.lateness_us
+        with ExitStack() as opened:  # a begin that fails must leave nothing open, since it is repeated
+            self._lookup = lookup = opened.enter_context(closing(log.lookup()))
+            self.owners = [Ownership(t, self.life, uid, lateness_us, *lookup.bounds(t.feed)) for t in plan.targets]
+            self._appender = opened.enter_context(closing(log.appender(wake)))
+            self._reader = opened.enter_context(closing(log.reader(wake)))
+            for owner in self.owners:
+                self._reader.open(owner.target.feed, owner.begin)
+            first, self._settings_end = lookup.bounds(self._settings)
+            self._reader.open(self._settings, first)
+            self._opened = opened.pop_all()
+        self._begin = [owner.begin for owner in self.owners]
         self._of = {owner.target.feed: i for i, owner in enumerate(self.owners)}
         self._in_flight = self._in_flight_bytes = 0
         self._attempts = [0] * len(self.owners)
@@ -178,9 +179,7 @@ class InputLogs:
         self._appender.append(record, InFlight(record.feed, size))
 
     def close(self) -> None:
-        self._reader.close()
-        self._appender.close()
-        self._lookup.close()
+        self._opened.close()
 
     def _take_settings(self, records: Sequence[Record]) -> None:
         source, app_uid = base_name(self._plan.targets[0].source), self.life.app_uid

@@ -7,6 +7,7 @@ process drives it by a thread, the simulator by its scheduler. It reads no clock
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import ExitStack, closing
 from enum import Enum
 
 import structlog
@@ -79,9 +80,11 @@ class IngressSession:
         self._plan, self._decoder, self._uid = plan, decoder, uid
         self._patience_us = PATIENCE_STEP_US * index
         self._catch_up = catch_up or BacklogFronts()
-        self._inputs = InputLogs(log, plan, uid, wake)
-        self._topic = ForeignTopic(cluster, plan.spec.topic, wake)
         self._codecs = [ArrowSourceCodec(t.source, plan.columns, t.row_max_bytes) for t in plan.targets]
+        with ExitStack() as opened:  # a begin that fails must leave nothing open, since it is repeated
+            self._inputs = opened.enter_context(closing(InputLogs(log, plan, uid, wake)))
+            self._topic = opened.enter_context(closing(ForeignTopic(cluster, plan.spec.topic, wake)))
+            self._opened = opened.pop_all()
         self._writers: list[InputWriter] = []
         self._copier: Copier | None = None
         self._silence: Silence | None = None
@@ -205,8 +208,7 @@ class IngressSession:
         if self._copier is not None:
             self._copier.close()  # or its partitions would hold up other topics that are to stay in step
         self._catch_up.note(self._plan.targets[0].feed, None)
-        self._topic.close()
-        self._inputs.close()
+        self._opened.close()
 
     # A standby --------------------------------------------------------------------------------------------------------
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from contextlib import closing
+from contextlib import ExitStack, closing
 
 from borealis_py.app.state import AppState
 from borealis_py.client.subscriber import LiveSubscription, published
@@ -20,7 +20,13 @@ from sunion.view import Change
 def open_live(log: Log, state: AppState, query: str, from_beginning: bool, wake: Wake) -> list[LiveSubscription]:
     """Open one live subscription per partition of a query, on this machine's clocks. Otherwise as `open_partition`."""
     parts, clock = parts_of(state.spec, query), SystemClock()
-    return [open_partition(log, state, query, part, from_beginning, wake, clock) for part in parts]
+    with ExitStack() as opened:  # if one fails to begin, none may stay open
+        subscriptions = [
+            opened.enter_context(closing(open_partition(log, state, query, part, from_beginning, wake, clock)))
+            for part in parts
+        ]
+        opened.pop_all()
+    return subscriptions
 
 
 def open_partition(

@@ -28,6 +28,7 @@ from borealis_py.log.base import (
     Unended,
     Wake,
 )
+from borealis_py.log.foreign import TopicWatch
 from borealis_py.simulation.cluster.clock import Scheduler
 from borealis_py.simulation.log.client import MemoryLog
 from borealis_py.simulation.log.latency import Latencies
@@ -93,6 +94,10 @@ class InstantLog:
 
     def lookup(self) -> Lookup:
         return self._settled(self._client.lookup)
+
+    def topic_watch(self, topic: str, wake: Wake) -> TopicWatch:
+        """See `log.foreign.ForeignLog`."""
+        return self._settled(lambda: self._client.topic_watch(topic, wake))
 
     def transactor(
         self,

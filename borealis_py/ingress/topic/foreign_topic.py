@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import ExitStack, closing
 
 from borealis_py.ingress.topic.partition_queue import Gap, PartitionQueue
 from borealis_py.log.base import Feed, OffsetBeyond, OffsetGone, Wake
@@ -46,8 +47,10 @@ class ForeignTopic:
         """When `ends` was asked for."""
         self.learned_us: int | None = None
         """When the last question was asked to which some end was told, or that there is no such topic."""
-        self._watch = cluster.topic_watch(topic, wake)
-        self._reader = cluster.reader(wake)
+        with ExitStack() as opened:  # a begin that fails must leave nothing open, since it is repeated
+            self._watch = opened.enter_context(closing(cluster.topic_watch(topic, wake)))
+            self._reader = opened.enter_context(closing(cluster.reader(wake)))
+            self._opened = opened.pop_all()
         self._count: PartitionsQuery | None = None
         self._count_due_us = self._count_asked_us = 0
         self._ends_due_us: int | None = None
@@ -164,8 +167,7 @@ class ForeignTopic:
         self.queues = {}
 
     def close(self) -> None:
-        self._reader.close()
-        self._watch.close()
+        self._opened.close()
 
     @property
     def more(self) -> bool:
