@@ -11,7 +11,6 @@ import threading
 import time
 from collections import deque
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
@@ -19,6 +18,7 @@ from borealis_py.kafka.client import (
     NO_SUCH_TOPIC,
     REST_BYTES,
     REST_WAIT_MS,
+    UNREACHABLE,
     consumer_config,
     error_of,
     log,
@@ -26,7 +26,8 @@ from borealis_py.kafka.client import (
     translated,
     translating,
 )
-from borealis_py.log.base import Feed, LogError, OffsetBeyond, OffsetGone, Record, Wake
+from borealis_py.kafka.reading.cursor import FeedCursor, FeedRun
+from borealis_py.log.base import Feed, LogError, Record, Wake
 
 RECORDS_MAX = 10_000
 BYTES_MAX = 16 << 20
@@ -42,42 +43,14 @@ _SMALL_BYTES = 32 << 10
 """For how long records of gathered feeds wait for others, if there are not more bytes of them: decoding these takes
 time, which the others' way here covers."""
 _RETRY_S = 0.5
+"""How long a feed that cannot be read waits until it is tried again, and how long all questions wait after one that no
+broker has answered."""
 _FIRST_S = 0.25
 """How long feeds that are opened before the first `poll` wait for others, to be assigned together: one that is opened
 beside a feed that is read waits for fetches."""
 _BATCH = 5000
+_NOT_ASKED = "no broker answers"
 _REFUSED = frozenset({KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError.GROUP_AUTHORIZATION_FAILED})
-
-
-class _Cursor:
-    """One opening of a feed. Its identity distinguishes records read for it from those read for an older one."""
-
-    __slots__ = ("_doubted", "failure", "next", "position")
-
-    def __init__(self, offset: int) -> None:
-        self.position = offset  # for the caller of poll
-        self.next = offset  # for the thread
-        self.failure: LogError | None = None
-        self._doubted = False
-
-    def out_of(self, feed: Feed, first: int, end: int) -> OffsetGone | OffsetBeyond | None:
-        """Its failure if the log holds offsets [first, end) alone; None: none, or the log is to be asked again. That it
-        lies below them must be told twice: a topic that was just made has told wrong bounds once."""
-        doubted, self._doubted = self._doubted, self.next < first
-        if self.next > end:
-            return OffsetBeyond(feed, self.next, end)
-        return OffsetGone(feed, self.next, first) if doubted and self._doubted else None
-
-
-@dataclass(slots=True)
-class _Run:
-    """Records of one feed, their bytes, and the offset after them and after any markers."""
-
-    feed: Feed
-    cursor: _Cursor
-    records: list[Record]
-    after: int
-    size: int = 0
 
 
 class KafkaReader:
@@ -91,9 +64,9 @@ class KafkaReader:
             self._consumer = self._opened()
         self._changed = threading.Condition()
         # Guarded by _changed:
-        self._cursors: dict[Feed, _Cursor] = {}
-        self._orders: list[tuple[Feed, _Cursor | None]] = []
-        self._arrived: deque[_Run] = deque()
+        self._cursors: dict[Feed, FeedCursor] = {}
+        self._orders: list[tuple[Feed, FeedCursor | None]] = []
+        self._arrived: deque[FeedRun] = deque()
         self._arrived_records = 0
         self._arrived_bytes = 0
         self._hushed: frozenset[Feed] = frozenset()
@@ -106,17 +79,18 @@ class KafkaReader:
         self.more = False
         """See `log.base.Reader.more`."""
         # Used by the thread only:
-        self._assigned: dict[Feed, _Cursor] = {}
+        self._assigned: dict[Feed, FeedCursor] = {}
         self._feeds: dict[tuple[str, int], Feed] = {}
-        self._later: dict[Feed, tuple[float, _Cursor]] = {}
+        self._later: dict[Feed, tuple[float, FeedCursor]] = {}
         self._known_topics: set[str] = set()
         self._warned: set[Feed] = set()
         self._soon_until = 0.0
+        self._silent_until = 0.0
         self._thread = threading.Thread(target=self._run, name="kafka-reader", daemon=True)
         self._thread.start()
 
     def open(self, feed: Feed, offset: int) -> None:
-        self._order(feed, _Cursor(offset))
+        self._order(feed, FeedCursor(offset))
 
     def stop(self, feed: Feed) -> None:
         self._order(feed, None)
@@ -176,7 +150,7 @@ class KafkaReader:
         self._thread.join()
         self._consumer.close()
 
-    def _order(self, feed: Feed, cursor: _Cursor | None) -> None:
+    def _order(self, feed: Feed, cursor: FeedCursor | None) -> None:
         with self._changed:
             if cursor is None:
                 self._cursors.pop(feed, None)
@@ -185,7 +159,7 @@ class KafkaReader:
             self._orders.append((feed, cursor))
             self._changed.notify()
 
-    def _rousing(self, runs: Iterable[_Run]) -> bool:
+    def _rousing(self, runs: Iterable[FeedRun]) -> bool:
         """Whether these, which have just arrived, wake the caller now; else `_wake_at` says whether they do later."""
         gathered, awaited = False, bool(self._awaited)
         for run in runs:
@@ -217,7 +191,6 @@ class KafkaReader:
             try:
                 if orders:
                     self._soon_until = time.monotonic() + _SOON_S
-                if orders:
                     self._obey(dict(orders))
                 self._retry_due()
                 if self._rests and not self._resting:
@@ -228,7 +201,7 @@ class KafkaReader:
                 log.exception("reader: unexpected error, continuing")
                 time.sleep(_RETRY_S)
 
-    def _next_orders(self) -> list[tuple[Feed, _Cursor | None]] | None:
+    def _next_orders(self) -> list[tuple[Feed, FeedCursor | None]] | None:
         """Wait until there is something to do; None: close."""
         with self._changed:
             while not self._closed and not self._orders:
@@ -246,7 +219,7 @@ class KafkaReader:
             orders, self._orders = self._orders, []
             return None if self._closed else orders
 
-    def _obey(self, orders: Mapping[Feed, _Cursor | None]) -> None:
+    def _obey(self, orders: Mapping[Feed, FeedCursor | None]) -> None:
         opened = {feed: cursor for feed, cursor in orders.items() if cursor is not None}
         for feed in orders:
             self._later.pop(feed, None)
@@ -257,9 +230,13 @@ class KafkaReader:
         if self._assigned.pop(feed, None) is not None:
             self._consumer.incremental_unassign([TopicPartition(feed.topic, feed.partition)])
 
-    def _assign(self, cursors: Mapping[Feed, _Cursor]) -> None:
+    def _assign(self, cursors: Mapping[Feed, FeedCursor]) -> None:
         """All at once, and their topics queried before: beside a feed that is read both wait behind its fetches."""
-        there = {feed: cursor for feed, cursor in cursors.items() if self._is_there(feed, cursor)}
+        why_not = {topic: self._why_not(topic) for topic in dict.fromkeys(feed.topic for feed in cursors)}
+        for feed, cursor in cursors.items():
+            if why_not[feed.topic]:
+                self._again_later(feed, cursor, why_not[feed.topic])
+        there = {feed: cursor for feed, cursor in cursors.items() if not why_not[feed.topic]}
         if not there:
             return
         try:
@@ -273,23 +250,36 @@ class KafkaReader:
                 else:
                     self._again_later(feed, cursor, str(error_of(exc)))
 
-    def _is_there(self, feed: Feed, cursor: _Cursor) -> bool:
-        """Whether the topic exists; if not, it is assigned later. Asking saves the first assign a second."""
-        if feed.topic in self._known_topics:
-            return True
-        why = "no such topic yet"
+    def _why_not(self, topic: str) -> str:
+        """Why its feeds cannot be assigned now; "": they can. Asking saves the first assign a second."""
+        if topic in self._known_topics:
+            return ""
+        if not self._may_ask:
+            return _NOT_ASKED
         try:
-            if self._consumer.list_topics(feed.topic, timeout=1.0).topics[feed.topic].error is None:
-                self._known_topics.add(feed.topic)
-                return True
+            if self._consumer.list_topics(topic, timeout=1.0).topics[topic].error is None:
+                self._known_topics.add(topic)
+                return ""
         except KafkaException as exc:
-            why = str(error_of(exc))
-        self._again_later(feed, cursor, why)
-        return False
+            return self._unanswered(exc)
+        return "no such topic yet"
 
-    def _again_later(self, feed: Feed, cursor: _Cursor, why: str) -> None:
+    @property
+    def _may_ask(self) -> bool:
+        """Whether to ask the brokers now. A question that none answers takes a second or two, and `close` waits for it:
+        so the next one waits a while, and none comes after `close`."""
+        return not self._closed and time.monotonic() >= self._silent_until
+
+    def _unanswered(self, exc: KafkaException) -> str:
+        """Ask nothing for a while if no broker answers. Returns the reason."""
+        error = error_of(exc)
+        if error.code() in UNREACHABLE:
+            self._silent_until = time.monotonic() + _RETRY_S
+        return str(error)
+
+    def _again_later(self, feed: Feed, cursor: FeedCursor, why: str) -> None:
         self._later[feed] = (time.monotonic() + _RETRY_S, cursor)
-        if feed not in self._warned:
+        if feed not in self._warned and not self._closed:
             self._warned.add(feed)
             log.warning("reader: %s[%d] cannot be read at present, retrying: %s", feed.topic, feed.partition, why)
 
@@ -323,8 +313,8 @@ class KafkaReader:
             self._wake_late()
 
     def _take(self, messages: list[Message]) -> None:
-        runs: list[_Run] = []
-        open_runs: dict[Feed, _Run] = {}
+        runs: list[FeedRun] = []
+        open_runs: dict[Feed, FeedRun] = {}
         for message in messages:
             feed = self._feeds.get((message.topic() or "", message.partition() or 0))
             cursor = None if feed is None else self._assigned.get(feed)
@@ -339,7 +329,7 @@ class KafkaReader:
                 continue  # an end at the cursor's position says nothing new, and would only wake the caller
             run = open_runs.get(feed)
             if run is None or run.size >= _RUN_BYTES:
-                run = open_runs[feed] = _Run(feed, cursor, [], offset)
+                run = open_runs[feed] = FeedRun(feed, cursor, [], offset)
                 runs.append(run)
             if error is None:
                 run.records.append(record_of(feed, message))
@@ -364,7 +354,7 @@ class KafkaReader:
         if late:
             self._wake()
 
-    def _take_error(self, feed: Feed, cursor: _Cursor, error: KafkaError) -> None:
+    def _take_error(self, feed: Feed, cursor: FeedCursor, error: KafkaError) -> None:
         code = error.code()
         if code in (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE):
             self._check_offset(feed, cursor)
@@ -377,13 +367,16 @@ class KafkaReader:
         else:
             log.debug("reader: %s[%d]: %s", feed.topic, feed.partition, error)
 
-    def _check_offset(self, feed: Feed, cursor: _Cursor) -> None:
+    def _check_offset(self, feed: Feed, cursor: FeedCursor) -> None:
         """The consumer lost the position. Verify that first: a restarting broker can look the same."""
         self._unassign(feed)
+        if not self._may_ask:
+            self._again_later(feed, cursor, _NOT_ASKED)
+            return
         try:
             first, end = self._consumer.get_watermark_offsets(TopicPartition(feed.topic, feed.partition), timeout=2.0)
         except KafkaException as exc:
-            self._again_later(feed, cursor, str(error_of(exc)))
+            self._again_later(feed, cursor, self._unanswered(exc))
             return
         failure = cursor.out_of(feed, first, end)
         if failure is None:
@@ -391,7 +384,7 @@ class KafkaReader:
         else:
             self._fail(feed, cursor, failure)
 
-    def _fail(self, feed: Feed, cursor: _Cursor, failure: LogError) -> None:
+    def _fail(self, feed: Feed, cursor: FeedCursor, failure: LogError) -> None:
         self._unassign(feed)
         with self._changed:
             cursor.failure = failure
