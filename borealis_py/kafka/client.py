@@ -63,7 +63,9 @@ def base_config(bootstrap: str, properties: Mapping[str, str]) -> dict[str, Any]
         "client.id": "borealis",
         "log_level": 0,
         "error_cb": _note_error,
-        "reconnect.backoff.ms": 50,
+        # Where no broker answers, librdkafka 2.16.0 makes its broker objects anew after each failed connect: a thread
+        # each, whose backoff begins again. Half of this is then all that keeps attempts apart, whatever the maximum.
+        "reconnect.backoff.ms": 250,
         "reconnect.backoff.max.ms": 1000,
         "allow.auto.create.topics": False,
         **properties,

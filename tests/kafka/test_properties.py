@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from confluent_kafka import KafkaException, Producer
 
-from borealis_py.kafka.client import consumer_config, producer_config
+from borealis_py.kafka.client import base_config, consumer_config, producer_config
 from borealis_py.kafka.log import KafkaLog
 from borealis_py.kafka.properties import RESERVED, ReservedProperty
 
@@ -21,6 +21,12 @@ def test_what_the_guarantees_rest_on_is_refused_by_name_with_the_reason(name: st
 
 def test_everything_else_is_the_users() -> None:
     KafkaLog.of("h:1", {"security.protocol": "SSL", "linger.ms": "5", "transaction.timeout.ms": "5000"})
+
+
+def test_a_client_without_a_broker_connects_no_more_than_eight_times_a_second_unless_its_user_wants_it_to() -> None:
+    """Each failed connect costs a thread, and half of this value is what limits them (librdkafka 2.16.0)."""
+    assert base_config("h:1", {})["reconnect.backoff.ms"] / 2 >= 1000 / 8
+    assert base_config("h:1", {"reconnect.backoff.ms": "50"})["reconnect.backoff.ms"] == "50"
 
 
 def test_what_this_program_sets_for_good_is_reserved() -> None:
