@@ -17,6 +17,8 @@ from borealis_py.log.base import Delivery, Feed, NewRecord, Wake
 
 _POLL_S = 0.1
 _CLOSE_S = 2.0
+_FAILURES = (KafkaException, SystemError)
+"""How `poll` and `flush` tell a fatal error; the latter comes from within a callback, with the error as its cause."""
 _Address = tuple[str, tuple[tuple[str, str], ...]]
 
 
@@ -87,8 +89,11 @@ class KafkaAppender:
         while True:
             with self._lock:
                 producer, waiting = self._producer, self.waiting
-            with suppress(KafkaException):  # a fatal error: `_run` replaces the producer
+            try:
                 left = producer.flush(min(0.1, max(0.0, deadline - time.monotonic())))
+            except _FAILURES as exc:  # told once: who is told replaces the producer
+                self._failed(producer, exc)
+            else:
                 if not left and not waiting:
                     return True
             if time.monotonic() >= deadline:
@@ -109,10 +114,8 @@ class KafkaAppender:
             producer = self._producer
             try:
                 producer.poll(_POLL_S)
-            except KafkaException as exc:  # a fatal error is raised here
-                with self._lock:
-                    if producer is self._producer:  # otherwise an append has met the error first
-                        self._renew(error_of(exc))
+            except _FAILURES as exc:
+                self._failed(producer, exc)
             if self.waiting:
                 with self._lock:
                     self._produce_waiting()
@@ -166,6 +169,11 @@ class KafkaAppender:
             self._broken.setdefault(feed, said)
             self._done.append(Delivery(token, -1, said))
 
+    def _failed(self, producer: Producer, exc: Exception) -> None:
+        with self._lock:
+            if producer is self._producer:  # otherwise an append has met the error first
+                self._renew(_fatal_error(exc))
+
     def _renew(self, error: KafkaError) -> None:
         """Replace a producer after a fatal error: it accepts nothing more, and its pending records fail."""
         log.warning("appender: new producer after a fatal error: %s", error)
@@ -174,8 +182,9 @@ class KafkaAppender:
 
     def _purge(self, producer: Producer) -> None:
         producer.purge()
-        with suppress(KafkaException, SystemError):  # the fatal error once more, the latter from within a callback
-            producer.flush(1.0)  # serves the reports of what was purged
+        for _ in range(2):  # the first may tell the fatal error instead, where an append has met it
+            with suppress(*_FAILURES):
+                producer.flush(1.0)  # serves the reports of what was purged
 
 
 class EarlyAppenders:
@@ -205,6 +214,13 @@ class EarlyAppenders:
 
 early_appenders = EarlyAppenders()
 """Of this process."""
+
+
+def _fatal_error(exc: Exception) -> KafkaError:
+    told = exc if isinstance(exc, KafkaException) else exc.__cause__
+    if isinstance(told, KafkaException):
+        return error_of(told)
+    return KafkaError(KafkaError._FATAL, str(exc), fatal=True)
 
 
 def _address(bootstrap: str, properties: Mapping[str, str]) -> _Address:
