@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Mapping
 from contextlib import suppress
 from functools import partial
@@ -19,6 +19,7 @@ _POLL_S = 0.1
 _CLOSE_S = 2.0
 _FAILURES = (KafkaException, SystemError)
 """How `poll` and `flush` tell a fatal error; the latter comes from within a callback, with the error as its cause."""
+_Key = tuple[Feed, bytes]
 _Address = tuple[str, tuple[tuple[str, str], ...]]
 
 
@@ -41,9 +42,9 @@ def produce(producer: Producer, record: NewRecord, on_delivery: Any) -> None:
 
 
 class KafkaAppender:
-    """Implements `log.base.Appender`. A record waits as long as no broker answers; it never fails by waiting. Of keyed
-    records without a token, such as heartbeats, of which the last one counts, only the newest waits once the producer's
-    queue is full: nobody holds back who sends them.
+    """Implements `log.base.Appender`. A record waits as long as no broker answers; it never fails by waiting. Of
+    conflatable ones, such as heartbeats, only the newest waits, until the one before of its key is acknowledged: else
+    hundreds of an outage would come as a block, and whoever reads its own first would take its peers for dead.
 
     A batch that the broker refuses stops the producer for good (gapless); a record refused on this side stops its
     topic.
@@ -56,9 +57,10 @@ class KafkaAppender:
         self._wake = wake
         with translating(bootstrap, "open an appender"):
             self._producer = Producer(self._config)
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()  # a delivery may be reported while the producer is replaced
         self._waiting: deque[tuple[NewRecord, object]] = deque()  # while the producer's queue is full; in order
-        self._newest: dict[tuple[Feed, bytes], NewRecord] = {}  # that wait, too
+        self._newest: dict[_Key, NewRecord] = {}  # conflatable ones that wait, too
+        self._unacknowledged: Counter[_Key] = Counter()  # records in the producer that conflatable ones wait for
         self._done: deque[Delivery] = deque()
         self._broken: dict[Feed, str] = {}  # feeds with a refused record
         self._closed = threading.Event()
@@ -70,12 +72,15 @@ class KafkaAppender:
         self._wake = wake
 
     def append(self, record: NewRecord, token: object = None) -> None:
+        key = _key(record)
         with self._lock:
-            if not self._waiting and not self._newest and self._produce(record, token):
+            if key is not None and record.conflatable and token is None:
+                self._newest[key] = record
+                self._produce_waiting()  # after that: the one before may be acknowledged at any moment
                 return
-            if token is None and record.key is not None:
-                self._newest[record.feed, record.key] = record
-            else:
+            if key is not None:
+                self._newest.pop(key, None)  # it is older, and would come after this one
+            if self._waiting or not self._produce(record, token):
                 self._waiting.append((record, token))
 
     def deliveries(self) -> list[Delivery]:
@@ -88,6 +93,7 @@ class KafkaAppender:
         deadline = time.monotonic() + timeout_s
         while True:
             with self._lock:
+                self._produce_waiting()  # else this would spin until `_run` does it
                 producer, waiting = self._producer, self.waiting
             try:
                 left = producer.flush(min(0.1, max(0.0, deadline - time.monotonic())))
@@ -124,17 +130,19 @@ class KafkaAppender:
 
     @property
     def waiting(self) -> int:
-        """How many records wait for room in the producer's queue."""
+        """How many records the producer does not have yet."""
         return len(self._waiting) + len(self._newest)
 
     def _produce_waiting(self) -> None:
         while self._waiting and self._produce(*self._waiting[0]):
             self._waiting.popleft()
-        while not self._waiting and self._newest:
-            key, record = next(iter(self._newest.items()))
-            if not self._produce(record, None):
-                return
-            del self._newest[key]
+        if self._waiting:
+            return
+        for key, record in list(self._newest.items()):
+            if key not in self._unacknowledged:
+                if not self._produce(record, None):
+                    return
+                del self._newest[key]
 
     def _produce(self, record: NewRecord, token: object) -> bool:
         """False: the producer's queue is full. A refusal is reported as a failed delivery."""
@@ -143,11 +151,16 @@ class KafkaAppender:
             self._done.append(Delivery(token, -1, f"after a record that was refused: {broken}"))
             self._wake()
             return True
+        key, unacknowledged = _key(record) if token is None else None, self._unacknowledged
+        if key is not None:
+            unacknowledged[key] += 1  # before its delivery may be reported
         try:
-            produce(self._producer, record, partial(self._delivered, token))
+            produce(self._producer, record, partial(self._delivered, token, key, unacknowledged))
         except BufferError:
+            self._make_way(key, unacknowledged)
             return False
         except KafkaException as exc:
+            self._make_way(key, unacknowledged)
             error = error_of(exc)
             if error.fatal() or error.code() == KafkaError._FATAL:
                 self._renew(error)
@@ -155,11 +168,28 @@ class KafkaAppender:
             self._wake()
         return True
 
-    def _delivered(self, token: object, error: KafkaError | None, message: Message) -> None:
+    def _delivered(
+        self,
+        token: object,
+        key: _Key | None,
+        unacknowledged: Counter[_Key],
+        error: KafkaError | None,
+        message: Message,
+    ) -> None:
+        self._make_way(key, unacknowledged)
         if error is not None:
             self._refused(token, Feed(message.topic() or "?", message.partition() or 0), error)
         elif token is not None:
             self._done.append(Delivery(token, message.offset() or 0))
+
+    def _make_way(self, key: _Key | None, unacknowledged: Counter[_Key]) -> None:
+        """A record of this key is under way no more. `unacknowledged`: of its producer, which may be a former one."""
+        if key is None:
+            return
+        with self._lock:
+            unacknowledged[key] -= 1
+            if not unacknowledged[key]:
+                del unacknowledged[key]
 
     def _refused(self, token: object, feed: Feed, error: KafkaError) -> None:
         said = f"{feed.topic}: {error.str()} ({error.name()})"
@@ -177,7 +207,7 @@ class KafkaAppender:
     def _renew(self, error: KafkaError) -> None:
         """Replace a producer after a fatal error: it accepts nothing more, and its pending records fail."""
         log.warning("appender: new producer after a fatal error: %s", error)
-        broken, self._producer = self._producer, Producer(self._config)
+        broken, self._producer, self._unacknowledged = self._producer, Producer(self._config), Counter()
         self._purge(broken)
 
     def _purge(self, producer: Producer) -> None:
@@ -214,6 +244,10 @@ class EarlyAppenders:
 
 early_appenders = EarlyAppenders()
 """Of this process."""
+
+
+def _key(record: NewRecord) -> _Key | None:
+    return None if record.key is None else (record.feed, record.key)
 
 
 def _fatal_error(exc: Exception) -> KafkaError:

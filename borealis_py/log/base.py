@@ -35,13 +35,15 @@ class Record(msgspec.Struct, frozen=True, gc=False):
 
 class NewRecord(msgspec.Struct, frozen=True, gc=False):
     """A record to append to `feed`. `key` None: none; `value` None: a tombstone, which deletes the key from a compacted
-    topic. `timestamp_ms` since 1970; None: the log's clock. `headers`: name and bytes each."""
+    topic. `timestamp_ms` since 1970; None: the log's clock. `headers`: name and bytes each. `conflatable`: whoever
+    reads a newer record of its key needs this one no more."""
 
     feed: Feed
     value: bytes | None
     key: bytes | None = None
     timestamp_ms: int | None = None
     headers: tuple[tuple[str, bytes], ...] = ()
+    conflatable: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,10 +139,13 @@ class Appender(Protocol):
 
     Of the records with a token that go to one feed, those stored form a prefix: once one is refused, all later ones are
     (B2 relies on this: from where a writer begins it leaves no hole).
+
+    Of conflatable records of one key those may be left out that are not sent yet when a newer one is appended.
     """
 
     def append(self, record: NewRecord, token: object = None) -> None:
-        """Queue a record. If `token` is not None, its `Delivery` is returned by `deliveries` later."""
+        """Queue a record. If `token` is not None, its `Delivery` is returned by `deliveries` later, so it is never left
+        out."""
 
     def deliveries(self) -> list[Delivery]: ...
 

@@ -7,7 +7,9 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from borealis_py.log.base import Appender, NewRecord
+from borealis_py.log.base import Appender, Feed, NewRecord
+from borealis_py.log.messages import beat_key, encode
+from borealis_py.protocol.incarnation import Heartbeat
 from borealis_py.protocol.settings import Timing
 
 
@@ -44,16 +46,20 @@ def repeating(
 
 
 class Pulse:
-    """Repeats the last heartbeat in the middle of a turn. Thread-safe.
+    """Sends a replica's heartbeats, and repeats the last one in the middle of a turn. Thread-safe.
 
     It stops `pulse_max_us` after the turn began: a hung replica must fall silent.
+
+    Args:
+        feed: the partition of its `node` in the control topic.
     """
 
-    def __init__(self, appender: Appender, timing: Timing) -> None:
+    def __init__(self, appender: Appender, timing: Timing, feed: Feed, node: str) -> None:
         self._appender = appender
         self._timing = timing
+        self._feed, self._node = feed, node
         self._lock = threading.Lock()  # otherwise an older heartbeat could follow a newer one
-        self._last: NewRecord | None = None
+        self._last: Heartbeat | None = None
         self._said_us = self._began_us = 0
 
     def pace(self, timing: Timing) -> None:
@@ -64,10 +70,10 @@ class Pulse:
         """A turn begins at `now`, in microseconds of the monotonic clock."""
         self._began_us = now
 
-    def send(self, beat: NewRecord, now: int) -> None:
+    def send(self, beat: Heartbeat, now: int) -> None:
         """Send a heartbeat of the turn itself."""
         with self._lock:
-            self._appender.append(beat)
+            self._append(beat, _says_nothing_new(beat, self._last))
             self._last, self._said_us = beat, now
 
     def repeat(self, now: int) -> None:
@@ -77,5 +83,17 @@ class Pulse:
             return
         with self._lock:
             if self._last is not None:
-                self._appender.append(self._last)
+                self._append(self._last, conflatable=True)
                 self._said_us = now
+
+    def _append(self, beat: Heartbeat, conflatable: bool) -> None:
+        key = beat_key(self._node, beat.replica)
+        self._appender.append(NewRecord(self._feed, encode(beat), key, conflatable=conflatable))
+
+
+def _says_nothing_new(beat: Heartbeat, before: Heartbeat | None) -> bool:
+    """Whether peers may miss this heartbeat if they read the next one. Not where it has digests, which are told once
+    (R15), or changes what they fold in the order of the log: asks (R9) and roles (R17)."""
+    if before is None or beat.digests:
+        return False
+    return (beat.state, beat.asking, beat.runs) == (before.state, before.asking, before.runs)

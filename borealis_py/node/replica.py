@@ -31,7 +31,6 @@ from borealis_py.log.clock import Clock
 from borealis_py.log.corrected import Progress, transaction
 from borealis_py.log.description import Life
 from borealis_py.log.kernel import Kernel, codecs_of
-from borealis_py.log.messages import beat_key, encode
 from borealis_py.log.stream import unpacker
 from borealis_py.node.acknowledging import Acknowledging
 from borealis_py.node.checkpoints import CheckpointStore
@@ -50,7 +49,7 @@ from borealis_py.node.resuming import Resuming
 from borealis_py.node.spec import ReplicaSpec
 from borealis_py.node.telling import DisagreementTelling
 from borealis_py.node.trimmer import Trimmer, Trims
-from borealis_py.protocol.incarnation import Heartbeat, Identity
+from borealis_py.protocol.incarnation import Identity
 from borealis_py.protocol.manager import Manager
 from borealis_py.protocol.settings import ManagerConfig
 from borealis_py.protocol.states import ReplicaState
@@ -136,7 +135,7 @@ class Replica:
             self._deferred = DeferredWake(wake)
             self._appender = (open_appender or log_.appender)(self._deferred)
             opened.callback(self._appender.close)
-            self._pulse = Pulse(self._appender, spec.timing)
+            self._pulse = Pulse(self._appender, spec.timing, spec.control_feed, spec.node)
             self._telling = DisagreementTelling(spec, self._appender)
             self._transactor = log_.transactor(
                 spec.transactional_id,
@@ -320,7 +319,7 @@ class Replica:
             case Append(token, record):
                 self._output_writer.append(token, record)
             case SendHeartbeat(heartbeat):
-                self._send_beat(heartbeat, now)
+                self._pulse.send(heartbeat, now)
             case TellDisagreement(disagreement):
                 self._telling.tell(disagreement, now)
             case AskEnds():
@@ -346,9 +345,6 @@ class Replica:
                 raise NumberShared(reason) if again else Superseded(reason)
             case StepBack(reason):
                 raise SteppedBack(reason)
-
-    def _send_beat(self, beat: Heartbeat, now: MonotonicUs) -> None:
-        self._pulse.send(NewRecord(self.spec.control_feed, encode(beat), beat_key(self.spec.node, beat.replica)), now)
 
     def _transaction(self, publish: Publish) -> Iterator[NewRecord]:
         """The records of one transaction. Runs in the writer's thread."""

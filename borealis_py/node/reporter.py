@@ -117,7 +117,8 @@ class Reporter:
 
     def _send(self, status: ReplicaStatus, unreachable: frozenset[int], note: EmitEvent) -> None:
         record = self._record(status, unreachable, note, self._clock.wall_us())
-        self._appender.append(NewRecord(self._spec.status_feed, encode(record), self._key))
+        conflatable = not note.event  # events are told one by one
+        self._appender.append(NewRecord(self._spec.status_feed, encode(record), self._key, conflatable=conflatable))
         self._seen(StatusSnapshot(record, self._settings.queries, dict(self._settings.failed_until)))
 
     def _record(self, s: ReplicaStatus, unreachable: frozenset[int], note: EmitEvent, wall: int) -> Status:

@@ -56,4 +56,5 @@ class DisagreementTelling:
     def _write(self, now: MonotonicUs) -> None:
         self._written_us = now
         for name in sorted(self._missing):
-            self._appender.append(NewRecord(self._spec.settings_feed, self._value, f"diverged/{name}".encode()))
+            key = f"diverged/{name}".encode()
+            self._appender.append(NewRecord(self._spec.settings_feed, self._value, key, conflatable=True))

@@ -80,6 +80,23 @@ def test_order_holds_when_the_client_is_full(bootstrap: str, new_feed: NewFeed, 
     appender.close()
 
 
+def test_of_heartbeats_that_are_faster_than_the_broker_the_newest_arrives_and_none_after_a_newer_one(
+    log: KafkaLog, new_feed: NewFeed, waiter: Waiter
+) -> None:
+    feed = new_feed()
+    appender = log.appender(waiter.wake)
+    for i in range(2000):
+        appender.append(NewRecord(feed, str(i).encode(), b"q/0", conflatable=True))
+    assert appender.flush(60.0)
+    lookup = log.lookup()
+    values = [int(r.value or b"") for r in lookup.read(feed, *lookup.bounds(feed))]
+    assert values == sorted(values)
+    assert (values[0], values[-1]) == (0, 1999)
+    assert len(values) < 2000
+    lookup.close()
+    appender.close()
+
+
 def test_a_time_of_zero_is_no_wall_clock(log: KafkaLog, new_feed: NewFeed, waiter: Waiter) -> None:
     feed = new_feed()
     appender = log.appender(waiter.wake)

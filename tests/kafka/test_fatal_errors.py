@@ -65,7 +65,7 @@ def replace(appender: KafkaAppender, producer: object) -> None:
 def test_the_next_record_goes_to_another_producer(
     appender: KafkaAppender, waiter: Waiter, told_in: str, error: Exception
 ) -> None:
-    dying = Dies(told_in, error)
+    dying: object = Dies(told_in, error)
     replace(appender, dying)
     appender.flush(0.0)
     waiter.until(lambda: appender._producer is not dying)

@@ -2,22 +2,36 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
+import pytest
+
 from borealis_py.log.base import Feed, NewRecord
+from borealis_py.log.messages import read_beat
 from borealis_py.node.pulse import Pulse
+from borealis_py.protocol.incarnation import Heartbeat
 from borealis_py.protocol.settings import Timing
+from sunion.digests import Digest
+from sunion.units import Bucket
+from tests.support.heartbeats import heartbeat
 
 BEAT = 100_000
 TIMING = Timing(heartbeat_us=BEAT, pulse_max_us=20 * BEAT)
-FIRST, SECOND = (NewRecord(Feed("control"), value, b"q/0") for value in (b"first", b"second"))
+FEED = Feed("control")
+FIRST, SECOND = heartbeat(0, ack_s=1), heartbeat(0, ack_s=2)
 
 
-def pulse() -> tuple[Pulse, list[NewRecord]]:
-    said: list[NewRecord] = []
-    appender: Any = SimpleNamespace(append=said.append)
-    return Pulse(appender, TIMING), said
+def pulse() -> tuple[Pulse, list[Heartbeat]]:
+    said: list[Heartbeat] = []
+    return heard_by(lambda record: said.append(read_beat(record.key, record.value, "q"))), said
+
+
+def heard_by(append: Callable[[NewRecord], None]) -> Pulse:
+    appender: Any = SimpleNamespace(append=append)
+    return Pulse(appender, TIMING, FEED, "q")
 
 
 def test_nothing_is_repeated_that_is_in_time_or_was_never_said() -> None:
@@ -54,3 +68,32 @@ def test_who_hangs_falls_silent_and_is_heard_again_with_the_next_turn() -> None:
     heart.repeat(101 * BEAT)
     assert said[-1] == FIRST
     assert len(said) <= 21
+
+
+@pytest.mark.parametrize(
+    "news",
+    [{"asking": True}, {"runs": False}, {"state": "STABILIZATION"}, {"digests": (Digest(1, 2, ""),)}],
+    ids=lambda news: next(iter(news)),
+)
+def test_peers_may_miss_a_heartbeat_that_tells_nothing_to_be_read_in_its_turn(news: dict[str, Any]) -> None:
+    """While the log is slow only the newest of those waits."""
+    records: list[NewRecord] = []
+    heart = heard_by(records.append)
+    heart.turn(0)
+    told = replace(SECOND, **news)
+    for n, beat in enumerate((FIRST, SECOND, told, replace(told, ack_s=Bucket(3), digests=()))):
+        heart.send(beat, n)
+    assert [record.conflatable for record in records] == [False, True, False, True]
+
+
+def test_peers_may_miss_what_is_repeated() -> None:
+    records: list[NewRecord] = []
+    heart = heard_by(records.append)
+    heart.turn(0)
+    heart.send(replace(FIRST, digests=(Digest(1, 2, ""),)), 0)
+    heart.repeat(2 * BEAT)
+    assert [(record.feed, record.key, record.conflatable) for record in records] == [
+        (FEED, b"q/0", False),
+        (FEED, b"q/0", True),
+    ]
+    assert records[0].value == records[1].value

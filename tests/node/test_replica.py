@@ -6,6 +6,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -294,6 +295,15 @@ def test_what_somebody_should_look_at_is_a_warning_in_words(world: World, event:
     assert (line["log_level"], line["event"], line["why"]) == ("warning", said, "because")
     assert (line["f_s"], line["f_l"], line["node"], line["replica"]) == (FIRST, FIRST, "q", 0)
     assert (status.event, status.detail) == (event, "because")
+
+
+def test_of_statuses_in_a_row_only_the_newest_need_be_read_but_each_event(world: World) -> None:
+    replica, records = world.start(), list[NewRecord]()
+    appender: Any = SimpleNamespace(append=records.append)
+    reporter = Reporter(world.spec, appender, world.clock, replica.settings, lambda: "")
+    reporter.periodic(0, replica.manager.status, frozenset())
+    reporter.note(EmitEvent("SILENT", "s"), replica.manager.status(), frozenset())
+    assert [(decode(r.value or b"", Status).event, r.conflatable) for r in records] == [("", True), ("SILENT", False)]
 
 
 def test_replicas_that_differ_are_an_error_that_says_what_to_do(world: World) -> None:

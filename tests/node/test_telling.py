@@ -43,6 +43,7 @@ def test_each_name_is_written_again_until_it_was_read() -> None:
     it.tell(FOUND, 10)
     assert {record.feed for record in kept.records} == {Feed("app.settings")}
     assert len({record.value for record in kept.records}) == 1
+    assert all(record.conflatable for record in kept.records)
     assert kept.taken() == ["diverged/cut", "diverged/one", "diverged/two"]
     it.turn(FOUND, {"one"}, 10 + AGAIN_US - 1)
     assert kept.taken() == []

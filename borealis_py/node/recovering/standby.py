@@ -7,10 +7,9 @@ from dataclasses import dataclass, replace
 
 import structlog
 
-from borealis_py.log.base import Log, LogError, NewRecord, Wake
+from borealis_py.log.base import Log, LogError, Wake
 from borealis_py.log.clock import Clock
 from borealis_py.log.description import Life
-from borealis_py.log.messages import beat_key, encode
 from borealis_py.node.acknowledging import Acknowledging
 from borealis_py.node.dynamic_settings import DynamicSettings
 from borealis_py.node.endings import NumberShared, Superseded
@@ -82,7 +81,8 @@ class Standby:
             opened.callback(self._lookup.close)
             self._appender = log_.appender(_ignored)
             opened.callback(self._appender.close)
-            self._pulse = Pulse(self._appender, replace(spec.timing, heartbeat_us=pulse_us(spec)))
+            timing = replace(spec.timing, heartbeat_us=pulse_us(spec))
+            self._pulse = Pulse(self._appender, timing, spec.control_feed, spec.node)
             self.settings = DynamicSettings(
                 Life(spec.app_uid), spec.node, spec.replica, spec.serves, spec.delays, spec.timing
             )
@@ -122,8 +122,7 @@ class Standby:
         for effect in self.state.turn(now, arrived.beats):
             match effect:
                 case SendHeartbeat(beat):
-                    key = beat_key(self._spec.node, beat.replica)
-                    self._pulse.send(NewRecord(self._spec.control_feed, encode(beat), key), now)
+                    self._pulse.send(beat, now)
                 case EmitEvent():
                     self._reporter.note(effect, self.state.status(), frozenset())
                 case ExitReplica(reason, again):

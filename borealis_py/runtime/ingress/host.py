@@ -30,7 +30,8 @@ class StatusSender:
 
     def send(self, status: IngressStatus) -> None:
         """Write a status. Never waits."""
-        self._appender.append(NewRecord(self._feed, encode(status), status_key(status.source, status.ingress)))
+        key = status_key(status.source, status.ingress)
+        self._appender.append(NewRecord(self._feed, encode(status), key, conflatable=True))
         self._seen(status)
 
     def close(self) -> None:
