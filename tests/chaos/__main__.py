@@ -124,7 +124,7 @@ def main() -> int:
     commit = commit_of(ROOT, args.ledger)
     over = Run(
         seed, args.host, commit, begin, done, verdict, it.plan.threshold_us, it.cluster.crashed, meter.samples,
-        tuple(args.gap), it.cluster.again,
+        tuple(args.gap), recovery, it.cluster.again,
     )  # fmt: skip
     out.print(timeline(done, done[0].begin_us), highlight=False)
     out.print(kinds_table(over))

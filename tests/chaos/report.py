@@ -70,6 +70,8 @@ class Run:
     samples: Sequence[Sample] = ()
     """Of the machine's load."""
     gap_s: tuple[float, float] = GAP_S
+    recovery: Sequence[str] = ()
+    """How each node recovers."""
     again: int = 0
     """How often a process could not start and was started again."""
 
@@ -198,6 +200,7 @@ def ledger_line(run: Run) -> str:
     )
     kinds += f"; never: {', '.join(run.not_made)}" if run.not_made else ""
     kinds += f"; dead letters {run.dead}"
+    kinds += f"; recovery {', '.join(run.recovery)}" if run.recovery else ""
     kinds += "".join(f"; crashed: {one}" for one in run.crashed)
     if run.gap_s != GAP_S:
         kinds += '; GAP="{:g} {:g}"'.format(*run.gap_s)

@@ -199,6 +199,8 @@ def test_the_ledger_gets_one_line_a_run(tmp_path: Path) -> None:
     assert "| 2026-01-02 03:04 | abc | spark | 5 | 2 | 77 | 2 | 0 | 1 | 0 | 0 | 0 | 6.00 s" in lines[-1]
     assert "| driver killed 1, source lost 1; never: " in lines[-1]
     assert lines[-1].endswith("; dead letters 7 (2 of kernels) |")
+    mixed = ledger_line(replace(_run(), recovery=("active", "passive-standby")))
+    assert mixed.endswith("of kernels); recovery active, passive-standby |\n")
     assert ledger_line(replace(_run(), gap_s=(3.0, 8.5))).endswith('of kernels); GAP="3 8.5" |\n')
 
 
