@@ -19,6 +19,7 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]
 )
 
 from borealis_py.kafka.client import base_config, error_of, producer_config, translated, translating
+from borealis_py.kafka.refusals import listen
 from borealis_py.log.base import LogError, TopicSpec
 from borealis_py.log.topics import SEGMENT_BYTES
 
@@ -152,7 +153,7 @@ class KafkaAdmin:
         """Nothing to do: the client ends with this object."""
 
     def _metadata(self) -> ClusterMetadata:
-        with translating(self._bootstrap, "list topics"):
+        with translating(self._bootstrap, "list topics", lambda: listen(self._client)):
             return self._client.list_topics(timeout=ANSWER_S)
 
     def _finish(self, doing: str, wait: Callable[[], object], fine: int | None = None) -> None:

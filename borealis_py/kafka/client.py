@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import logging
 import socket
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from functools import partial
 from typing import Any
 
 import structlog
 from confluent_kafka import KafkaError, KafkaException, Message
 from confluent_kafka.admin import AdminClient
 
+from borealis_py.kafka import refusals
 from borealis_py.log.base import Feed, LogError, LogUnreachable, Record
 from borealis_py.log.topics import RECORD_BYTES_MAX
 
@@ -62,7 +64,7 @@ def base_config(bootstrap: str, properties: Mapping[str, str]) -> dict[str, Any]
         "bootstrap.servers": bootstrap,
         "client.id": "borealis",
         "log_level": 0,
-        "error_cb": _note_error,
+        "error_cb": partial(refusals.note, bootstrap),
         # Where no broker answers, librdkafka 2.16.0 makes its broker objects anew after each failed connect: a thread
         # each, whose backoff begins again. Half of this is then all that keeps attempts apart, whatever the maximum.
         "reconnect.backoff.ms": 250,
@@ -124,13 +126,10 @@ class ClientLog:
             said.error("Kafka client failed with an unrecoverable error")
 
 
-def _note_error(error: KafkaError) -> None:
-    log.debug("kafka client: %s", error)
-
-
 def unreachable(bootstrap: str) -> LogUnreachable:
     return LogUnreachable(
-        f"no Kafka broker answers at {bootstrap}. `borealis broker up` starts a local one; "
+        refusals.refusal(bootstrap)
+        or f"no Kafka broker answers at {bootstrap}. `borealis broker up` starts a local one; "
         "another one's address goes into --bootstrap."
     )
 
@@ -154,11 +153,16 @@ def translated(bootstrap: str, doing: str, error: KafkaError) -> LogError:
 
 
 @contextmanager
-def translating(bootstrap: str, doing: str) -> Iterator[None]:
-    """Translate the client's errors to ours."""
+def translating(bootstrap: str, doing: str, listen: Callable[[], None] = lambda: None) -> Iterator[None]:
+    """Translate the client's errors to ours.
+
+    Args:
+        listen: called before that, so that the client tells of a refusal (`refusals.listen`).
+    """
     try:
         yield
     except KafkaException as exc:
+        listen()
         raise translated(bootstrap, doing, error_of(exc)) from exc
 
 

@@ -16,6 +16,7 @@ from queue import SimpleQueue
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 
 from borealis_py.kafka.client import log
+from borealis_py.kafka.refusals import listen
 from borealis_py.log.base import Feed, Wake
 
 ANSWER_S = 0.5
@@ -101,6 +102,7 @@ def _ends(consumer: Consumer, feeds: Sequence[Feed], code: int, reference: weakr
     try:
         ends, refused = _together(consumer, feeds, code)
     except KafkaException:
+        listen(consumer)
         ends, refused = dict.fromkeys(feeds), list(feeds)
     if not refused or reference() is None:
         return ends

@@ -23,6 +23,7 @@ from borealis_py.kafka.client import (
     unreachable,
 )
 from borealis_py.kafka.ends import EndsAsker, KafkaEnds
+from borealis_py.kafka.refusals import listen
 from borealis_py.log.base import Feed, LogError, OffsetGone, Record
 
 ANSWER_S = 5.0
@@ -124,7 +125,7 @@ class KafkaLookup:
 
     def _read(self, consumer: Consumer, feed: Feed, first: int, end: int, patience_s: float) -> Iterator[Record]:
         where = f"read {feed.topic}[{feed.partition}]"
-        with self._asking("read", feed):
+        with translating(self._bootstrap, where, lambda: listen(consumer)):
             consumer.list_topics(feed.topic, timeout=ANSWER_S)  # otherwise the assign costs a second
             consumer.assign([_partition(feed, first)])
         position, heard = first, time.monotonic()
@@ -197,7 +198,11 @@ class KafkaLookup:
             self._consumer.list_topics(feed.topic, timeout=ANSWER_S)  # otherwise it asks the former leader again
 
     def _asking(self, doing: str, feed: Feed) -> Any:
-        return translating(self._bootstrap, f"{doing} {feed.topic}[{feed.partition}]")
+        return translating(self._bootstrap, f"{doing} {feed.topic}[{feed.partition}]", self._listen)
+
+    def _listen(self) -> None:
+        if self._client is not None and not self._reads:
+            listen(self._client)
 
 
 def _partition(feed: Feed, offset: int | None = None) -> TopicPartition:

@@ -14,6 +14,7 @@ from confluent_kafka import Consumer, KafkaException
 
 from borealis_py.kafka.client import LOOK_UP_WAIT_MS, NO_SUCH_TOPIC, consumer_config
 from borealis_py.kafka.ends import EARLIEST, LATEST, EndsAsker, KafkaEnds
+from borealis_py.kafka.refusals import listen
 from borealis_py.log.base import Feed, Wake
 from borealis_py.log.foreign import Told
 
@@ -118,6 +119,8 @@ class KafkaTopicWatch:
             self._describer = self._describer or Consumer(self._config)
             found = self._describer.list_topics(self._topic, timeout=ANSWER_S).topics[self._topic]
         except KafkaException:
+            if self._describer is not None:
+                listen(self._describer)
             return NOBODY
         if found.error is None:
             return len(found.partitions)
