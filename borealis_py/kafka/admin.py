@@ -18,8 +18,8 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]
     TopicMetadata,
 )
 
+from borealis_py.kafka.access.refusals import listen
 from borealis_py.kafka.client import base_config, error_of, producer_config, translated, translating
-from borealis_py.kafka.refusals import listen
 from borealis_py.log.base import LogError, TopicSpec
 from borealis_py.log.topics import SEGMENT_BYTES
 

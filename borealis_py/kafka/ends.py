@@ -15,8 +15,8 @@ from queue import SimpleQueue
 
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 
+from borealis_py.kafka.access.refusals import listen
 from borealis_py.kafka.client import log
-from borealis_py.kafka.refusals import listen
 from borealis_py.log.base import Feed, Wake
 
 ANSWER_S = 0.5

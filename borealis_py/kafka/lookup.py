@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
+from borealis_py.kafka.access.refusals import listen
 from borealis_py.kafka.client import (
     LEADER_MOVES,
     LOOK_UP_WAIT_MS,
@@ -23,7 +24,6 @@ from borealis_py.kafka.client import (
     unreachable,
 )
 from borealis_py.kafka.ends import EndsAsker, KafkaEnds
-from borealis_py.kafka.refusals import listen
 from borealis_py.log.base import Feed, LogError, OffsetGone, Record
 
 ANSWER_S = 5.0

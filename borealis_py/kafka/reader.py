@@ -14,6 +14,7 @@ from collections.abc import Iterable, Mapping
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
+from borealis_py.kafka.access.refusals import listen
 from borealis_py.kafka.client import (
     NO_SUCH_TOPIC,
     REST_BYTES,
@@ -27,7 +28,6 @@ from borealis_py.kafka.client import (
     translating,
 )
 from borealis_py.kafka.reading.cursor import FeedCursor, FeedRun
-from borealis_py.kafka.refusals import listen
 from borealis_py.log.base import Feed, LogError, Record, Wake
 
 RECORDS_MAX = 10_000

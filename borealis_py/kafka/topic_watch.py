@@ -12,9 +12,9 @@ from concurrent.futures import Future, ThreadPoolExecutor
 
 from confluent_kafka import Consumer, KafkaException
 
+from borealis_py.kafka.access.refusals import listen
 from borealis_py.kafka.client import LOOK_UP_WAIT_MS, NO_SUCH_TOPIC, consumer_config
 from borealis_py.kafka.ends import EARLIEST, LATEST, EndsAsker, KafkaEnds
-from borealis_py.kafka.refusals import listen
 from borealis_py.log.base import Feed, Wake
 from borealis_py.log.foreign import Told
 

@@ -31,6 +31,9 @@ class Client:
         self.begun, self.free, self.closed = threading.Event(), threading.Event(), threading.Event()
         self.free.set()
 
+    def poll(self, timeout: float) -> None:
+        """Nothing has come."""
+
     def offsets_for_times(self, partitions: list[TopicPartition], timeout: float) -> list[Any]:
         self.threads.add(threading.get_ident())
         feeds = [Feed(tp.topic, tp.partition) for tp in partitions]

@@ -23,10 +23,10 @@ def test_everything_else_is_the_users() -> None:
     KafkaLog.of("h:1", {"security.protocol": "SSL", "linger.ms": "5", "transaction.timeout.ms": "5000"})
 
 
-def test_a_client_without_a_broker_connects_no_more_than_eight_times_a_second_unless_its_user_wants_it_to() -> None:
-    """Each failed connect costs a thread, and half of this value is what limits them (librdkafka 2.16.0)."""
-    assert base_config("h:1", {})["reconnect.backoff.ms"] / 2 >= 1000 / 8
-    assert base_config("h:1", {"reconnect.backoff.ms": "50"})["reconnect.backoff.ms"] == "50"
+def test_new_clients_need_not_wait_long_before_they_connect_to_a_leader() -> None:
+    """Half of this passes before each connection, and a take-over needs several."""
+    assert base_config("h:1", {})["reconnect.backoff.ms"] <= 50
+    assert base_config("h:1", {"reconnect.backoff.ms": "500"})["reconnect.backoff.ms"] == "500"
 
 
 def test_what_this_program_sets_for_good_is_reserved() -> None:

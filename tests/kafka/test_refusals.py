@@ -41,7 +41,7 @@ def plain() -> Iterator[KafkaLog]:
 
 @pytest.fixture(autouse=True)
 def nothing_heard(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("borealis_py.kafka.refusals._heard", {})
+    monkeypatch.setattr("borealis_py.kafka.access.refusals._heard", {})
 
 
 def tell(bootstrap: str, error: KafkaError) -> None:
@@ -109,7 +109,7 @@ def test_one_cause_is_logged_once_and_another_one_again(caplog: pytest.LogCaptur
 def test_what_another_broker_says_or_was_said_long_ago_is_no_cause(monkeypatch: pytest.MonkeyPatch) -> None:
     tell("b:4", EXPIRED)
     assert "no Kafka broker answers at b:5" in str(translated("b:5", "list topics", TIMED_OUT))
-    monkeypatch.setattr("borealis_py.kafka.refusals.RECENT_S", 0.0)
+    monkeypatch.setattr("borealis_py.kafka.access.refusals.RECENT_S", 0.0)
     assert "no Kafka broker answers at b:4" in str(translated("b:4", "list topics", TIMED_OUT))
 
 

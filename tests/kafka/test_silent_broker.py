@@ -50,6 +50,9 @@ class FakeConsumer:
         self.asked.append(topic)
         return SimpleNamespace(topics={topic: SimpleNamespace(error=self.answer(topic))})
 
+    def poll(self, timeout: float) -> None:
+        """Nothing has come."""
+
     def get_watermark_offsets(self, partition: TopicPartition, timeout: float) -> tuple[int, int]:
         self.bounds_asked += 1
         raise KafkaException(KafkaError(KafkaError._TIMED_OUT))

@@ -1,0 +1,1 @@
+"""Whether brokers let clients in."""
