@@ -158,12 +158,13 @@ def translating(bootstrap: str, doing: str, listen: Callable[[], None] = lambda:
     """Translate the client's errors to ours.
 
     Args:
-        listen: called before that, so that the client tells of a refusal (`refusals.listen`).
+        listen: called before that where no broker answers, so that the client tells of a refusal (`refusals.listen`).
     """
     try:
         yield
     except KafkaException as exc:
-        listen()
+        if error_of(exc).code() in UNREACHABLE:
+            listen()
         raise translated(bootstrap, doing, error_of(exc)) from exc
 
 
