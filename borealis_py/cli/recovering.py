@@ -47,8 +47,7 @@ def recovery(
     stand on; amnesia has nothing, so what comes meanwhile is lost, and named. Of a node with partitions all of them
     change, unless one is named. A way that promises less than the app's file asks (`guarantee=`) is refused. All its
     replicas begin again when they read the change; stable results are the same with every way but amnesia. The next
-    `up` leaves the change as it is, unless `recovery=` or `sync=` in the
-    file has changed.
+    `up` leaves the change as it is, unless `recovery=` or `sync=` in the file has changed.
     """
     from borealis_py.app.settings import recovering_nodes, set_recovery
     from borealis_py.query.recovery import parse_recovery

@@ -39,7 +39,8 @@ _RUN_BYTES = 1 << 20
 _WAIT_S, _WAIT_SOON_S = 0.1, 0.02
 """How long to wait for records before looking for orders: there are seldom any, and more often soon after others."""
 _SOON_S = 1.0
-_GATHER_S, _SMALL_BYTES = 0.005, 32 << 10
+_GATHER_S = 0.005
+_SMALL_BYTES = 32 << 10
 """For how long records of gathered feeds wait for others, if there are not more bytes of them: decoding these takes
 time, which the others' way here covers."""
 _RETRY_S = 0.5

@@ -69,7 +69,7 @@ class Mender:
         # What only this process knows of may lie before what others have mended meanwhile.
         hidden = [(output, record) for output, at in seen for record in _hidden(output, at, raw, upto, upto != shown)]
         lost = self._lost(committed, hidden) if hidden and self.published.gap else ()
-        again = [_as_it_is(record, output) for output, record in hidden if not _fell(record, output, lost)]
+        again = [_as_it_is(record, output) for output, record in hidden if not _is_lost(record, output, lost)]
         if not again and said == upto:
             return None
         why = f"{self._progress_feed.topic}: below bucket {upto} the broker lost markers of what was committed"
@@ -197,7 +197,7 @@ def _as_it_is(record: Record, output: _Output) -> NewRecord:
     return NewRecord(record.feed, record.value, record.key, stamp, record.headers)
 
 
-def _fell(record: Record, output: _Output, lost: Sequence[LostRange]) -> bool:
+def _is_lost(record: Record, output: _Output, lost: Sequence[LostRange]) -> bool:
     """Whether it is a row or dead letter of a bucket that was named lost later (R18), not the gap itself: who wrote it
     did not commit, or the bucket would be published."""
     at = output.id(record)

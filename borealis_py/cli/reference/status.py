@@ -13,9 +13,8 @@ HEAD = """# Status
 
 Each replica writes its status to the topic `<app>.status` once a second and at every event, as JSON under the key
 `<node>/<replica>`. `borealis status` and `borealis top` show it as a table: `top` adds rows a second, and leaves out
-`restarts`. A narrow terminal drops columns and says which. `borealis status --json` and
-`/api/v1/status` of a replica process give all of it. Ingresses do likewise, under `ingress/<source>/<index>`. This page
-is generated from the code.
+`restarts`. A narrow terminal drops columns and says which. `borealis status --json` and `/api/v1/status` of a replica
+process give all of it. Ingresses do likewise, under `ingress/<source>/<index>`. This page is generated from the code.
 
 Buckets are numbers: bucket b begins at b times the bucket width (`bucket_us`) after 1970. Fields that end in `_us` are
 microseconds, of time or since 1970.

@@ -111,11 +111,10 @@ def _row(one: WayStills, written: Sequence[WayBytes], busy: Sequence[WayCores]) 
 
 def _cpu(way: str, busy: Sequence[WayCores]) -> tuple[str, str]:
     """Processor time beside one replica alone, measured and predicted, in percent."""
-    alone = next((one.cores for one in busy if not one.way), None)
-    of = next((one for one in busy if one.way == way), None)
-    if of is None or alone is None:
+    measured, of = cpu_percent(busy).get(way), {one.way: one for one in busy}
+    if measured is None:
         return "", ""
-    return f"{_more(of.cores, alone):+.0f}", f"{100 * of.predicted / alone:+.0f}"
+    return f"{measured:+.0f}", f"{100 * of[way].predicted / of[''].cores:+.0f}"
 
 
 def _beyond_row(of: BeyondX) -> list[str]:
