@@ -242,8 +242,7 @@ class Replica:
         self._hold()
         self._deferred.begin_turn()
         arrived = self._input_reader.poll()
-        if arrived.settings:
-            obey(self.spec, self.settings.recovery)
+        obey(self.spec, self.settings.recovery)  # whatever has arrived: its start may have read it
         now = self._clock.now_us()
         self._pulse.turn(now)
         turn = Turn(

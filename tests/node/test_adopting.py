@@ -32,6 +32,7 @@ from sunion.model import Output, Reject, StableBucket
 from sunion.portion import Most
 from sunion.source import SourceFold
 from sunion.union import Mark
+from sunion.units import NOWHERE
 from tests.support.holed_streams import lives
 from tests.support.running import until
 
@@ -92,9 +93,9 @@ class World:
     def later(self) -> None:
         self._scheduler.run_until(self._scheduler.now_us + 1_000_000)
 
-    def checkpoint(self, bucket: int) -> tuple[Mark, ...]:
+    def checkpoint(self, bucket: int, said: int = NOWHERE) -> tuple[Mark, ...]:
         marks = (Mark(bucket - FIRST, SourceFold(BUCKETS.start(bucket), 1, "u", 5)),)
-        self._theirs.save(SaveCheckpoint(bucket, STATE, marks))
+        self._theirs.save(SaveCheckpoint(bucket, STATE, marks, said=said))
         return marks
 
 
@@ -329,6 +330,18 @@ def test_a_start_waits_where_no_peers_checkpoint_helps_and_ends_where_waiting_do
     assert starting(world, FIRST + 2).bucket == FIRST
     with pytest.raises(RetentionLost, match="the log is cut off; no other replica has a checkpoint that covers it"):
         starting(world, FIRST + 2, FIRST + 2)
+
+
+def test_a_start_rebuilds_what_a_peer_stood_on_where_no_peer_has_a_state(world: World) -> None:
+    """The node has recovered by upstream backup: its checkpoints have no state, and its standby has none of its own."""
+    marks = world.checkpoint(FIRST + 2, said=FIRST + 4)
+    found = starting(world, FIRST + 2, FIRST + 2)
+    assert found == StartPoint(FIRST + 2, STATE, marks, FIRST + 4, empty=True)
+    with pytest.raises(RetentionLost, match="the log is cut off"):
+        starting(world, FIRST + 3, FIRST + 3)
+    world.say(*range(FIRST, FIRST + 3))
+    world.checkpoint(FIRST + 3)
+    assert starting(world, FIRST + 2).bucket == FIRST + 3, "one that has its state leaves no hole"
 
 
 def test_without_a_newer_checkpoint_the_loss_stands(world: World) -> None:

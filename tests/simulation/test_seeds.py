@@ -16,7 +16,7 @@ from borealis_py.simulation.faults.catalogue import CLASSES, KINDS, LATER
 from borealis_py.simulation.runner import generator
 from borealis_py.simulation.runner.generator import NEIGHBOURS, draw, small
 from borealis_py.simulation.runner.run import RunOptions, run_scenario, run_seed, run_seeds
-from borealis_py.simulation.runner.scenario import SIZES
+from borealis_py.simulation.runner.scenario import SIZES, Scenario
 from borealis_py.simulation.runner.shrink import Edits
 
 pytestmark = pytest.mark.sim
@@ -93,8 +93,14 @@ def test_a_seed_run_for_a_given_time_lives_that_long() -> None:
     ],
 )
 def test_worlds_that_were_judged_by_less_than_all_that_matters(seed: int, edits: Edits, rows_per_s: int | None) -> None:
-    result = run_scenario(replace(edits.apply(draw(seed)), rows_per_s=rows_per_s), digest=False)
+    result = run_scenario(replace(edits.apply(pinned(seed)), rows_per_s=rows_per_s), digest=False)
     assert result.ok, result.failure()
+
+
+def pinned(seed: int) -> Scenario:
+    """The seed's world as it was when it was found: ways of recovery did not change in any."""
+    drawn = draw(seed)
+    return replace(drawn, faults=tuple(fault for fault in drawn.faults if fault.kind != "recovery"))
 
 
 def test_every_kind_of_fault_can_be_done_and_is_of_a_class() -> None:
@@ -187,5 +193,5 @@ def test_scenarios_are_drawn_widely() -> None:
     ],
 )
 def test_worlds_with_standbys(seed: int) -> None:
-    result = run_scenario(draw(seed), digest=False)
+    result = run_scenario(pinned(seed), digest=False)
     assert result.ok, result.failure()

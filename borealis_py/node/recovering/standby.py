@@ -115,8 +115,7 @@ class Standby:
             LogError: the log cannot be read.
         """
         arrived = self._reader.poll()
-        if arrived.settings:
-            obey(self._spec, self.settings.recovery)
+        obey(self._spec, self.settings.recovery)
         now = self._clock.now_us()
         self._pulse.turn(now)
         for effect in self.state.turn(now, arrived.beats):

@@ -113,6 +113,13 @@ class Starting:
             return Peers(self._spec, self._store, self._kernel).start_point(own, self._lookup, check, lost)
         except RetentionLost as none:
             refused = none
+        for start in self._candidates(own):
+            if start.empty and start.marks is not None:  # of when the node's way was another
+                try:
+                    check(start.marks, start.bucket, self._buckets)
+                except RetentionLost:
+                    continue
+                return start
         try:
             self._check(own.marks, own.bucket, self._buckets)
         except RetentionLost:

@@ -23,7 +23,8 @@ class RunnersOracle:
 
     def __init__(self, world: SimulatedWorld) -> None:
         self._world = world
-        self._nodes = [plan.name for plan in world.scenario.nodes if plan.recovery.stands_by]
+        self._nodes = [plan.name for plan in world.scenario.nodes if world.scenario.stands_by(plan.name)]
+        self._ways = dict(world.ways)
         now = world.scheduler.now_us
         self._well_since = dict.fromkeys(((machine.node, machine.index) for machine in world.replicas), now)
         self._somebody = dict.fromkeys(self._nodes, now)
@@ -42,9 +43,11 @@ class RunnersOracle:
         now, beat_us = world.scheduler.now_us, world.scenario.timing.heartbeat_us
         calm = not self._log_is_in_trouble(now)
         for node in self._nodes:
-            machines = world.of_node(node)
+            machines, way = world.of_node(node), world.ways[node]
+            changed = not way.stands_by or way != self._ways[node]
+            self._ways[node] = way
             for machine in machines:
-                if not (calm and self._well(machine)):
+                if changed or not (calm and self._well(machine)):
                     self._well_since[node, machine.index] = now
             running = [machine for machine in machines if _runs(machine)]
             well = [machine for machine in machines if now - self._well_since[node, machine.index] > 0]

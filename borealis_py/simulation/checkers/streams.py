@@ -75,9 +75,17 @@ class StableOrder:
 
 
 def judge_stream(
-    log: MemoryLog, app: str, plan: SimulatedNode, part: int, truth: NodeTruth, origin: int, app_uid: str
+    log: MemoryLog,
+    app: str,
+    plan: SimulatedNode,
+    part: int,
+    truth: NodeTruth,
+    origin: int,
+    app_uid: str,
+    stands_by: bool,
 ) -> StableOrder | None:
-    """One partition of what a node's replicas have said. Where all of them run, each says all of it.
+    """One partition of what a node's replicas have said. Where all of them always run (not `stands_by`), each says all
+    of it.
 
     Returns:
         What they say between them, where one runs.
@@ -85,7 +93,7 @@ def judge_stream(
     Raises:
         Violation: a bucket is missing, or stable and must not be, or has other rows; a label is wrong.
     """
-    together = StableOrder(origin) if plan.recovery.stands_by else None
+    together = StableOrder(origin) if stands_by else None
     for k in range(plan.replicas):
         name, feed = f"{plan.name}.r{k}", own_feeds(app, plan.name, k, plan.exchange)[part]
         name += f"/{part}" * (plan.exchange > 1)

@@ -106,7 +106,7 @@ def _starts(world: SimulatedWorld, machine: ReplicaMachine) -> list[File]:
     """The checkpoints from which this replica may start: of its own bases, or where one runs for all of all of theirs,
     the furthest, as many as one replica keeps, those not lost. A start passes over what the log no longer covers: an
     older one is a zombie's, or of a standby that ran before."""
-    idle = machine.spec.recovery.stands_by
+    idle = world.scenario.stands_by(machine.node)
     disks = list(world.wiring.disks[machine.node].values()) if idle else [machine.disk]
     starts, lost = [file for disk in disks for file in disk.starts], [file for disk in disks for file in disk.lost]
     furthest = sorted([*lost, *starts], key=lambda file: file.bucket)[-KEEP:]

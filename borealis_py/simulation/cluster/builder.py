@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
@@ -16,7 +17,7 @@ from borealis_py.log.clock import Clock
 from borealis_py.log.description import APP_KEY
 from borealis_py.log.messages import Description, encode
 from borealis_py.node.peers import Peers
-from borealis_py.node.recovering.setting import increments_of
+from borealis_py.node.recovering.setting import in_force, increments_of
 from borealis_py.node.recovering.standby import StoodBy
 from borealis_py.node.spec import ReplicaSpec
 from borealis_py.protocol.settings import Delays, budget
@@ -188,6 +189,14 @@ class Builder:
             gap=self.plans[node].recovery.way is RecoveryWay.AMNESIA,
         )
 
+    def as_set(self, node: str, replica: int, name: str) -> ReplicaSpec:
+        """The same with the way of recovery that the process `name` finds set. Raises LogError."""
+        spec = self.spec(node, replica)
+        if not any(fault.kind == "recovery" for fault in self.scenario.faults):
+            return spec
+        with closing(self.log.client(name).lookup()) as lookup:
+            return replace(spec, recovery=in_force(spec, lookup))
+
     def source_feed(self, index: int) -> Feed:
         return topics.source(self.app, self.scenario.source_names[index])
 
@@ -225,8 +234,7 @@ class Builder:
 
     def replica(
         self,
-        node: str,
-        index: int,
+        spec: ReplicaSpec,
         name: str,
         skew_us: int,
         ended: Ended,
@@ -236,10 +244,9 @@ class Builder:
         moves: bool = False,
     ) -> ReplicaProcess:
         """Raises LogError, RetentionLost."""
-        s = self.scenario
+        s, node, index = self.scenario, spec.node, spec.replica
         rng = random.Random(f"{s.seed} {name}")
         client = self.log.client(name)
-        spec = self.spec(node, index)
         ear = Recorder(self.scheduler, node, index, name, (spec.settings_feed, spec.control_feed))
         host = (
             None if self.trimming is None else TrimmingHost(self.scheduler, client, self.trimming, self.deleted, s.seed)
@@ -289,8 +296,7 @@ class Builder:
 
     def standby(
         self,
-        node: str,
-        index: int,
+        spec: ReplicaSpec,
         name: str,
         skew_us: int,
         ended: Ended,
@@ -298,9 +304,9 @@ class Builder:
         begins: Callable[[], object],
     ) -> StandbyProcess:
         """Raises LogError."""
-        s, rng, spec = self.scenario, random.Random(f"{self.scenario.seed} {name}"), self.spec(node, index)
+        s, rng = self.scenario, random.Random(f"{self.scenario.seed} {name}")
         clock = LocalClock(self.scheduler, rng.randrange(10_000_000_000), skew_us)
-        ear = self._standing[name] = Recorder(self.scheduler, node, index, name, (spec.control_feed,))
+        ear = self._standing[name] = Recorder(self.scheduler, spec.node, spec.replica, name, (spec.control_feed,))
         spec = replace(spec, log=RecordingLog(self.log.client(name), ear, {}))
         return StandbyProcess(self.scheduler, name, spec, clock, ended, took_over, begins, rng, s.turn_us, s.starts_us)
 

@@ -12,6 +12,7 @@ from borealis_py.log.description import OtherLife
 from borealis_py.node.recovering.standby import StoodBy
 from borealis_py.node.recovering.starting import may_move
 from borealis_py.node.spec import ReplicaSpec
+from borealis_py.query.recovery import RecoveryPlan
 from borealis_py.simulation.checkers.violation import Violation
 from borealis_py.simulation.cluster.builder import Builder
 from borealis_py.simulation.cluster.checkpoints import Disk
@@ -94,30 +95,35 @@ class ReplicaMachine(Machine):
     def _make(self, name: str) -> Process | None:
         before = self.zombies[-1] if self.zombies else None
         runs = isinstance(before, ReplicaProcess) and before.replica.manager.speaking.runs
-        if runs and may_move(self.spec) and random.Random(name).random() < MOVES:
-            return self._run(name, moves=True)
-        if self.spec.recovery.idles:
-            return self._stand_by(name)
-        return self._run(name)
+        try:
+            spec = self._wiring.as_set(self.node, self.index, name)
+        except LogError:
+            return None
+        if runs and may_move(spec) and random.Random(name).random() < MOVES:
+            return self._run(spec, name, moves=True)
+        if spec.recovery.idles:
+            return self._stand_by(spec, name)
+        return self._run(spec, name)
 
-    def _stand_by(self, name: str) -> Process | None:
+    def _stand_by(self, spec: ReplicaSpec, name: str) -> Process | None:
         begins = partial(self._moment, Failpoint.TAKE_OVER, self)
-        how = self.node, self.index, name, self.skew_us, self.ended, self._take_over, begins
+        how = spec, name, self.skew_us, self.ended, partial(self._take_over, spec), begins
         return self._started(name, lambda: self._wiring.standby(*how))
 
-    def _take_over(self, standby: StandbyProcess) -> None:
+    def _take_over(self, spec: ReplicaSpec, standby: StandbyProcess) -> None:
         """The same process goes on as a replica."""
-        process = self._run(standby.name, standby.standby.stood_by())
+        process = self._run(spec, standby.name, standby.standby.stood_by())
         if process is None:
             self.ended(standby)
             return
         self.replace(standby, process)
 
-    def _run(self, name: str, stood_by: StoodBy | None = None, moves: bool = False) -> Process | None:
+    def _run(
+        self, spec: ReplicaSpec, name: str, stood_by: StoodBy | None = None, moves: bool = False
+    ) -> Process | None:
         def make() -> Process:
             return self._wiring.replica(
-                self.node,
-                self.index,
+                spec,
                 name,
                 self.skew_us,
                 self.ended,
@@ -178,6 +184,12 @@ class ReplicaMachine(Machine):
     def replicas(self) -> list[ReplicaProcess]:
         """Its processes."""
         return [p for p in self.processes if isinstance(p, ReplicaProcess)]
+
+    @property
+    def way(self) -> RecoveryPlan | None:
+        """The way in which its process recovers; None: none runs."""
+        at = self.current
+        return at.way if isinstance(at, ReplicaProcess | StandbyProcess) else None
 
     @property
     def shares_number(self) -> bool:

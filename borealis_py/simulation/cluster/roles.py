@@ -206,7 +206,7 @@ class ReplicaProcess(Process):
     ) -> None:
         super().__init__(scheduler, name, rng, turn_us)
         self.started_us = scheduler.now_us
-        self.node, self.index = spec.node, spec.replica
+        self.node, self.index, self.way = spec.node, spec.replica, spec.recovery
         self.clock = clock
         self.why = ""
         self.lost = ""
@@ -303,7 +303,7 @@ class StandbyProcess(Process):
         starts_us: int = 0,
     ) -> None:
         super().__init__(scheduler, name, rng, turn_us)
-        self.node, self.index, self.clock = spec.node, spec.replica, clock
+        self.node, self.index, self.clock, self.way = spec.node, spec.replica, clock, spec.recovery
         self._beat_us, self._starts_us = spec.timing.heartbeat_us, starts_us
         self._runs_at_us: int | None = None
         """When its replica will have started; None: it does not start yet."""
@@ -319,7 +319,7 @@ class StandbyProcess(Process):
             return self._start(self._runs_at_us)
         try:
             self.standby.turn()
-        except (Superseded, LogError) as exc:
+        except (Superseded, SteppedBack, LogError) as exc:
             by_whom = self.standby.state.control.peers
             self.superseded_by = by_whom[self.index].uid if isinstance(exc, Superseded) else None
             self.final = self.other_life = isinstance(exc, OtherLife)

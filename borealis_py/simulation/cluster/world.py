@@ -14,7 +14,9 @@ from functools import partial
 
 from borealis_py.log import topics
 from borealis_py.log.base import Feed, LogError, NewRecord
+from borealis_py.log.messages import RecoverySetting, encode
 from borealis_py.protocol.publishing import Phase
+from borealis_py.query.recovery import RecoveryPlan
 from borealis_py.simulation.checkers.client_model import ClientPicture
 from borealis_py.simulation.cluster.audits import Auditor
 from borealis_py.simulation.cluster.builder import APP, Builder
@@ -88,6 +90,8 @@ class SimulatedWorld:
         self.rng = random.Random(f"world {scenario.seed}")
         self.log.outcomes, self.log.on_transaction = self._outcome, self._transaction
         self.wiring = Builder(scenario, self.scheduler, self.log, life=0 if past is None else past.lives)
+        self.ways = {plan.name: plan.recovery for plan in scenario.nodes}
+        """How each node recovers, as last set."""
         self.buckets, self.origin = self.wiring.buckets, self.wiring.origin
         self.wiring.make_topics()
         self.commits_unknown = 0
@@ -126,6 +130,11 @@ class SimulatedWorld:
     def put_setting(self, key: str, value: bytes) -> None:
         """Append a record to the settings topic, as a command would."""
         self.log.broker.append(NewRecord(Feed(topics.settings(APP)), value, key.encode()))
+
+    def set_way(self, node: str, way: RecoveryPlan) -> None:
+        """Set how a node recovers, as a command would."""
+        self.put_setting(f"recovery/{node}", encode(RecoverySetting.of(self.wiring.app_uid, way)))
+        self.ways[node] = way
 
     def trace(self, what: str, detail: str) -> None:
         if self.lines is not None:

@@ -8,6 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum
 
+from borealis_py.query.recovery import RecoveryWay
+
 CLASSES = {
     "F1": "kill and restart, also back to back",
     "F2": "pause and resume",
@@ -66,6 +68,8 @@ class FaultKind:
     aims: tuple[Failpoint, ...] = ()
 
 
+WAYS_SET = tuple(way.value for way in RecoveryWay if way is not RecoveryWay.AMNESIA)
+"""What a node's way of recovery is changed to."""
 _S, _R, _N, _W = FaultTarget.SOURCE, FaultTarget.REPLICA, FaultTarget.NODE, FaultTarget.WORLD
 _EVERY = tuple(aim for aim in Failpoint if aim not in LATER_AIMS)
 _DURING = (Failpoint.RECONCILING,)
@@ -142,8 +146,9 @@ KINDS: dict[str, FaultKind] = {
     "threshold": FaultKind("", 2, _W, 0, ("1000000", "2000000", "3000000", "5000000")),
     "policy": FaultKind("", 2, _W, 0),
     "nonsense": FaultKind("", 1, _W),
+    "recovery": FaultKind("", 2, _N, 0, WAYS_SET, (*_EVERY, Failpoint.TAKE_OVER)),
 }
-"""Threshold and policy changes are in no class: nothing is wrong with them."""
+"""Changes of threshold, policy and way of recovery are in no class: nothing is wrong with them."""
 LATER = (
     "poison",
     "twins",
@@ -159,6 +164,7 @@ LATER = (
     "reset",
     "markers_lost",
     "source_deaf",
+    "recovery",
 )
 """Kinds drawn by separate random generators, so that the rest of a seed's world does not depend on them."""
 AIMED = tuple(name for name, kind in KINDS.items() if kind.aims == _EVERY and name not in LATER)

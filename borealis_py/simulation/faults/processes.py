@@ -7,6 +7,7 @@ from functools import partial
 
 from borealis_py.log.messages import SourceFailure, encode
 from borealis_py.node.recovering.starting import may_move
+from borealis_py.query.recovery import RecoveryPlan, RecoveryWay
 from borealis_py.simulation.cluster.processes import Machine
 from borealis_py.simulation.cluster.roles import ReplicaProcess
 from borealis_py.simulation.cluster.world import SimulatedWorld
@@ -225,6 +226,14 @@ def _source_failed(world: SimulatedWorld, fault: Fault) -> UndoFault:
     return undo
 
 
+def _recovery(world: SimulatedWorld, fault: Fault) -> UndoFault:
+    """A node is told to recover in another way: each of its replicas begins again once it has read that."""
+    node = world.scenario.changed_by(fault)
+    if node is not None:
+        world.set_way(node, RecoveryPlan(RecoveryWay(fault.detail)))
+    return nothing
+
+
 def _burst(world: SimulatedWorld, fault: Fault) -> UndoFault:
     """Tuples come faster for a while; the input contains that from the beginning (`Builder`)."""
     return nothing
@@ -250,5 +259,6 @@ FAULTS: dict[str, Doing] = {
     "source_clock": _source_clock,
     "source_drift": _source_drift,
     "source_failed": _source_failed,
+    "recovery": _recovery,
     "burst": _burst,
 }

@@ -28,7 +28,7 @@ LEAST_S, MOST_S = 12, 56
 INPUT_FAILS = ("source_cut", "source_failed", "source_hangs", "source_crashes", "source_mute", "source_flaps")
 """Kinds that make replicas diverge: most other faults matter only meanwhile."""
 ORDINARY = tuple(kind for kind in KINDS if kind not in LATER)
-LATER_SHARE = {"twins": 0.125, "reset": 0.1, "source_deaf": 0.1}
+LATER_SHARE = {"twins": 0.125, "reset": 0.1, "source_deaf": 0.1, "recovery": 0.1}
 """Share of worlds in which a kind of `LATER` is drawn; 0.04 if not given."""
 TRIMMED_SHARE = 0.9
 """Share of worlds that are trimmed. The others keep everything, as an app does that asks for it (`retain="all"`)."""

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 
 from borealis_py.protocol.settings import DelayPolicy, Delays, Timing
 from borealis_py.query.names import part_index, part_name
-from borealis_py.query.recovery import ACTIVE, RecoveryPlan
+from borealis_py.query.recovery import ACTIVE, RecoveryPlan, RecoveryWay
 from borealis_py.simulation.cluster.toy_query import BIG, QUERY
 from borealis_py.simulation.faults.catalogue import KINDS, Failpoint
 from borealis_py.simulation.log.latency import Latencies as Latencies
@@ -275,6 +275,21 @@ class Scenario:
             if by_us > 0 and fault.at_us <= last_us and first_us <= fault.until_us + by_us:
                 ahead_us += by_us
         return ahead_us
+
+    def ways(self, node: str) -> tuple[RecoveryPlan, ...]:
+        """How a node recovers at first, and all that may be set later."""
+        first = next(plan.recovery for plan in self.nodes if plan.name == node)
+        changes = [f for f in self.faults if f.kind == "recovery" and self.changed_by(f) == node]
+        return first, *(RecoveryPlan(RecoveryWay(fault.detail)) for fault in changes)
+
+    def stands_by(self, node: str) -> bool:
+        """Whether one replica runs for the others at any time."""
+        return any(way.stands_by for way in self.ways(node))
+
+    def changed_by(self, fault: Fault) -> str | None:
+        """The node whose way of recovery a fault changes; None: it has one replica, or loses what others keep."""
+        plan = self.nodes[fault.index % len(self.nodes)]
+        return plan.name if plan.replicas > 1 and plan.recovery.way is not RecoveryWay.AMNESIA else None
 
     @property
     def eaten(self) -> frozenset[str]:

@@ -109,15 +109,22 @@ class Simulation:
         s, since = self._scenario, self._scheduler.now_us
         away = s.lost or any(machine.given_up is not None for machine in self.world.replicas)
         if s.retain is not None and not away and random.Random(f"stays {s.seed}").random() < STAYS_SHARE:
-            told = 5 if any(plan.recovery.idles for plan in s.nodes) else 3  # a standby says again what was said (R17)
-            forgets = any(plan.recovery.way is RecoveryWay.AMNESIA for plan in s.nodes)
+            ways = self.world.ways.values()
+            told = 5 if any(way.idles for way in ways) else 3  # a standby says again what was said (R17)
+            forgets = any(way.way is RecoveryWay.AMNESIA for way in ways)
             whole_us = s.span * s.width_us if forgets else 0  # before that it takes no checkpoint (R18)
-            self._scheduler.run_until(since + _renewed_us(s) + told * s.retain.every_us + whole_us + STAYS_US)
+            self._scheduler.run_until(since + self._renewed_us + told * s.retain.every_us + whole_us + STAYS_US)
             running = [process.replica.manager for machine in self.world.replicas for process in machine.replicas]
             # Else it holds what it may still need: what is lost may end a minute ahead, since deleted records may have
             # had rows until then (R18).
             if all(manager.losing.whole <= manager.f_s <= manager.complete for manager in running):
                 bounded(self.world, since)
+
+    @property
+    def _renewed_us(self) -> int:
+        """How long it takes until all that is kept of checkpoints is new."""
+        passive = any(increments_of(way) for way in self.world.ways.values())
+        return (KEPT_OF_PASSIVE if passive else KEPT) * self._scenario.timing.checkpoint_us
 
     def _until_somebody_writes(self) -> None:
         """Run until some replica writes, or takes over to write, for a limited time."""
@@ -165,6 +172,8 @@ class Simulation:
                 continue
             if len(machine.processes) != 1:
                 return f"{machine.label} has {len(machine.processes)} processes"
+            if (way := machine.way) != self.world.ways[machine.node]:
+                return f"{machine.label} recovers by {way}, and {self.world.ways[machine.node]} is set"
             if not machine.replicas:
                 continue  # it stands by without computing
             manager = machine.replicas[0].replica.manager
@@ -173,10 +182,10 @@ class Simulation:
                 return f"{machine.label} is {manager.state.value} at F_s {manager.f_s}, F_l {manager.f_l}"
             if manager.f_s < current:
                 return f"{machine.label} is stable only up to {manager.f_s}, it is {current}"
-        for plan in self._scenario.nodes:
-            running = [p for m in self.world.of_node(plan.name) for p in m.replicas if p.replica.manager.speaking.runs]
-            if plan.recovery.stands_by and len(running) != 1 and not self._given_up(plan.name):
-                return f"{len(running)} replicas of {plan.name} run"
+        for node, way in self.world.ways.items():
+            running = [p for m in self.world.of_node(node) for p in m.replicas if p.replica.manager.speaking.runs]
+            if way.stands_by and len(running) != 1 and not self._given_up(node):
+                return f"{len(running)} replicas of {node} run"
         for source in self.world.sources:
             if not source.at_work:
                 return f"{source.name} has no publisher at work"
@@ -216,9 +225,3 @@ def lives(scenario: Scenario, keep_trace: bool = False) -> Iterator[Simulation]:
     for part in parts[1:]:
         life = Simulation(part, keep_trace, end(life.world, part.faults[0]))
         yield life
-
-
-def _renewed_us(scenario: Scenario) -> int:
-    """How long it takes until all that is kept of checkpoints is new."""
-    passive = any(increments_of(plan.recovery) for plan in scenario.nodes)
-    return (KEPT_OF_PASSIVE if passive else KEPT) * scenario.timing.checkpoint_us

@@ -1,0 +1,42 @@
+"""The way of recovery of a node changes while it runs (R17)."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from borealis_py.query.recovery import RecoveryPlan, RecoveryWay
+from borealis_py.simulation.faults.catalogue import WAYS_SET, Failpoint
+from borealis_py.simulation.runner.run import run_scenario
+from borealis_py.simulation.runner.scenario import SECOND, Fault, Retention, Scenario
+from tests.simulation.calm import calm
+
+pytestmark = pytest.mark.sim
+
+
+def world(way: RecoveryWay, *changes: Fault) -> Scenario:
+    drawn = calm(seconds=16)
+    (node,) = drawn.nodes
+    nodes = (replace(node, recovery=RecoveryPlan(way)),)
+    return replace(drawn, nodes=nodes, faults=changes, retain=Retention(0, SECOND))
+
+
+def change(at_s: float, way: str, aim: Failpoint | None = None) -> Fault:
+    return Fault("recovery", 0, int(at_s * SECOND), int(at_s * SECOND) + 1, way, aim)
+
+
+@pytest.mark.parametrize("to", WAYS_SET)
+@pytest.mark.parametrize("way", WAYS_SET)
+def test_each_way_changes_to_each_other_and_back(way: str, to: str) -> None:
+    """Sources and topics are trimmed by then: who begins with nothing finds it in no log."""
+    result = run_scenario(world(RecoveryWay(way), change(8, to), change(12, way)), digest=False)
+    assert result.ok, result.failure()
+
+
+@pytest.mark.parametrize("to", ["active", "active-standby"])
+def test_a_change_while_who_took_over_starts_is_obeyed_once_it_has_started(to: str) -> None:
+    """It reads the setting before its first turn, and nothing follows."""
+    changed = replace(world(RecoveryWay.PASSIVE_STANDBY, change(0, to, Failpoint.TAKE_OVER)), starts_us=2 * SECOND)
+    result = run_scenario(changed, digest=False)
+    assert result.ok, result.failure()
