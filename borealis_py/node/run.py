@@ -77,8 +77,8 @@ def run_replica(
 
     Where its node has standbys, it stands by, runs once it takes over, and stands by again if it steps back (R17). A
     running replica that has lost records it needs ends with `LostWhileRunning`: after a restart it may find a peer's
-    checkpoint that covers them (B45). RetentionLost at the start, or before the replica was READY, is final, as is
-    NeverPublished.
+    checkpoint that covers them (B45), or name what it lacks (R18). RetentionLost at the start is final, as is
+    NeverPublished, and RetentionLost before the replica was READY, unless it may name what it lacks.
 
     Args:
         make_redos: given the kernel, a function to call when results come, and the runner that adopts a peer's
@@ -194,8 +194,9 @@ class _Incarnation:
             except RetentionLost as exc:
                 why = str(exc)
                 recovering = replica.manager.state is ReplicaState.RECOVERING
-                if (recovering and not self._moves) or isinstance(exc, NeverPublished):
-                    raise  # a restart would fail in the same way; of one that moves the former incarnation runs
+                another_helps = self._moves or spec.gap  # the former one runs; or it names what it lacks
+                if (recovering and not another_helps) or isinstance(exc, NeverPublished):
+                    raise
                 raise LostWhileRunning(why) from exc
             except Exception as exc:
                 why = str(exc)

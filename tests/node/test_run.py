@@ -50,7 +50,7 @@ def as_the_file_says(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(run, "_as_set", lambda spec: spec)
 
 
-def spec_at(directory: Path) -> Any:
+def spec_at(directory: Path, gap: bool = False) -> Any:
     return SimpleNamespace(
         recovery=ACTIVE,
         checkpoints=LocalLocation(directory),
@@ -59,12 +59,13 @@ def spec_at(directory: Path) -> Any:
         bucket_us=100_000,
         timing=Timing(),
         trimming=None,
+        gap=gap,
     )
 
 
-def start(replica: Any, directory: Path, monkeypatch: pytest.MonkeyPatch, **how: Any) -> None:
+def start(replica: Any, directory: Path, monkeypatch: pytest.MonkeyPatch, gap: bool = False, **how: Any) -> None:
     nothing: Any = SimpleNamespace(close=lambda: None, why_inline=lambda: "")
-    spec: Any = spec_at(directory)
+    spec: Any = spec_at(directory, gap)
     monkeypatch.setattr(run, "Replica", lambda **of: replica)
     run_replica(spec, lambda: nothing, lambda kernel, wake, peer: nothing, threading.Event(), "uid", **how)
 
@@ -84,6 +85,12 @@ def test_one_that_never_became_ready_ends(tmp_path: Path, monkeypatch: pytest.Mo
     with pytest.raises(RetentionLost, match="bucket 7 is gone"):
         start(replica, tmp_path, monkeypatch)
     assert replica.closed == "bucket 7 is gone"
+
+
+def test_one_that_names_what_it_lacks_may_start_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`guarantee="gap"`: another start begins with what the log still holds."""
+    with pytest.raises(LostWhileRunning, match="bucket 7 is gone"):
+        start(Losing(ReplicaState.RECOVERING), tmp_path, monkeypatch, gap=True)
 
 
 def test_one_that_moves_may_start_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

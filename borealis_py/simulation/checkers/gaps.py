@@ -112,9 +112,10 @@ def _judge_process(
     if not said:
         return
     first, end = said[0][1].first, said[-1][1].end
-    began_us = heard.turns[0].now_us
+    began_us, own = heard.turns[0].now_us, f"{heard.node}.r{heard.replica}"
     for one in order.statements:
-        if one.at_us < began_us and one.end > first:
+        read = one.name.partition("/")[0] == own or not heard.all_run
+        if read and one.at_us < began_us and one.end > first:
             what = f"{heard.name} says [{first}, {end}) is lost, and [{one.first}, {one.end}) lay in {one.name} when it"
             raise Violation("gap", f"{what} started", first)
     at_us, stands = said[0]

@@ -82,23 +82,26 @@ def judge_stream(
     truth: NodeTruth,
     origin: int,
     app_uid: str,
-    stands_by: bool,
+    all_run: bool,
+    may_lose: bool,
 ) -> StableOrder | None:
-    """One partition of what a node's replicas have said. Where all of them always run (not `stands_by`), each says all
-    of it.
+    """One partition of what a node's replicas have said. If `all_run`, always, each says all of it.
+
+    Args:
+        may_lose: it names what it has lost (R18).
 
     Returns:
-        What they say between them, where one runs.
+        What they say between them, where not all run or something may be lost.
 
     Raises:
         Violation: a bucket is missing, or stable and must not be, or has other rows; a label is wrong.
     """
-    together = StableOrder(origin) if stands_by else None
+    together = None if all_run and not may_lose else StableOrder(origin)
     for k in range(plan.replicas):
         name, feed = f"{plan.name}.r{k}", own_feeds(app, plan.name, k, plan.exchange)[part]
         name += f"/{part}" * (plan.exchange > 1)
         appended_us = log.broker.partition(feed).appended_us
-        stable_records(name, log.committed(feed), truth, origin, app_uid, together, appended_us)
+        stable_records(name, log.committed(feed), truth, origin, app_uid, together, appended_us, all_run)
     if together is not None:
         together.judge()
     return together
@@ -119,13 +122,15 @@ def stable_records(
     app_uid: str,
     others: StableOrder | None = None,
     appended_us: Sequence[int] = (),
+    all_run: bool = True,
 ) -> int:
     """S.r<k>: first occurrences have no holes, and every STABLE record equals the failure-free one. Returns the
     frontier.
 
     Args:
-        others: of a node of which one replica runs: what all say between them. Holes are its business then.
+        others: what all say between them. None: nothing may be lost.
         appended_us: when each offset of the log was written.
+        all_run: else a hole is the business of all together.
     """
     next_ = origin
     said: Said = {}
@@ -134,19 +139,21 @@ def stable_records(
         if header.app_uid != app_uid:
             continue  # of another life of the app
         if isinstance(header, RangeHeader):
-            if others is None:
+            if all_run:
                 _no_hole(name, header.first, next_, record.offset)
-            else:
+            if others is not None:
                 others.add(name, record.offset, appended_us, header.first, header.end)
             _empty(name, header, truth)
             next_ = max(next_, header.end)
         elif isinstance(header, GapHeader):
             if others is None:
-                raise Violation("gap", f"{name}: {header}, and all replicas run", header.first)
+                raise Violation("gap", f"{name}: {header}, and nothing may be lost", header.first)
+            if all_run:
+                _no_hole(name, header.first, next_, record.offset)
             others.lose(name, record.offset, appended_us, header.first, header.end)
             next_ = max(next_, header.end)
         elif isinstance(header, StableHeader):
-            if others is None:
+            if all_run:
                 _no_hole(name, header.bucket, next_, record.offset)
             letters = [(r.source, r.offset, r.reason.split()[0].strip(":")) for r in header.rejects]
             whole = _gathered(said, msgspec.structs.replace(header, rejects=()), payload, letters)

@@ -21,7 +21,6 @@ from borealis_py.node.recovering.setting import in_force, increments_of
 from borealis_py.node.recovering.standby import StoodBy
 from borealis_py.node.spec import ReplicaSpec
 from borealis_py.protocol.settings import Delays, budget
-from borealis_py.query.recovery import RecoveryWay
 from borealis_py.query.spec import Partitioning, Serves
 from borealis_py.simulation.cluster.checkpoints import Disk, MemoryCheckpoints, MemoryPlace
 from borealis_py.simulation.cluster.clock import Scheduler
@@ -186,7 +185,7 @@ class Builder:
             host=APP,
             trimming=self.trimming,
             recovery=self.plans[node].recovery,
-            gap=self.plans[node].recovery.way is RecoveryWay.AMNESIA,
+            gap=s.may_lose(node),
         )
 
     def as_set(self, node: str, replica: int, name: str) -> ReplicaSpec:
@@ -289,6 +288,7 @@ class Builder:
             host.start(process)
         ear.heard.bucket, ear.heard.says_from = process.replica.manager.f_s, process.replica.manager.output.stable
         ear.heard.computes_unheard = moves or (spec.recovery.stands_by and not spec.recovery.idles)
+        ear.heard.all_run = not spec.recovery.stands_by
         ear.heard.stood_by, ear.heard.arrives = stood_by is not None, process.replica.manager.losing.arriving
         self.heard.append(ear.heard)
         self.redos.append(redos)

@@ -15,6 +15,7 @@ from borealis_py.log.clock import Clock
 from borealis_py.log.description import OtherLife
 from borealis_py.log.kernel import Kernel
 from borealis_py.node.endings import SteppedBack, Superseded
+from borealis_py.node.peers import NeverPublished
 from borealis_py.node.recovering.standby import Standby, StoodBy
 from borealis_py.node.replica import Replica
 from borealis_py.node.spec import ReplicaSpec
@@ -242,8 +243,9 @@ class ReplicaProcess(Process):
             self.superseded_by = self._owner() if isinstance(exc, Superseded) else None
             self.other_life = isinstance(exc, OtherLife)
             self.lost = str(exc) if isinstance(exc, RetentionLost) else ""
-            lost = isinstance(exc, RetentionLost) and self.replica.manager.state is ReplicaState.RECOVERING
-            self.final = lost or self.other_life
+            recovering = self.replica.manager.state is ReplicaState.RECOVERING
+            fails_again = recovering and not self.replica.spec.gap
+            self.final = bool(self.lost and fails_again) or isinstance(exc, NeverPublished) or self.other_life
             self.why = f"{type(exc).__name__}: {exc}"
             self._ended(self)
             return None

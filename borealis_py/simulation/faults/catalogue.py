@@ -68,7 +68,7 @@ class FaultKind:
     aims: tuple[Failpoint, ...] = ()
 
 
-WAYS_SET = tuple(way.value for way in RecoveryWay if way is not RecoveryWay.AMNESIA)
+WAYS_SET = tuple(way.value for way in RecoveryWay)
 """What a node's way of recovery is changed to."""
 _S, _R, _N, _W = FaultTarget.SOURCE, FaultTarget.REPLICA, FaultTarget.NODE, FaultTarget.WORLD
 _EVERY = tuple(aim for aim in Failpoint if aim not in LATER_AIMS)

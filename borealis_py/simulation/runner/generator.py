@@ -37,6 +37,8 @@ STANDBY_SHARE = 0.4
 WAYS = tuple(way for way in RecoveryWay if way is not RecoveryWay.AMNESIA)
 AMNESIA_SHARE = 0.15
 """Share of the worlds with standbys in which the query's way is amnesia."""
+GAP_SHARE = 0.5
+"""Share of the worlds whose logs lose what is needed in which the query names what it lacks, instead of ending."""
 AUDITED_SHARE = 0.3
 """Share of the trimmed worlds of one node whose sources are kept until they are audited."""
 LATER_DICE = {"twins": "later"}
@@ -123,6 +125,8 @@ def draw(seed: int, kinds: Sequence[str] = (), seconds: float | None = None, nod
     whole = replace(whole, neighbour=neighbour, spark=random.Random(f"spark {seed}").random() > SPARKLESS_SHARE)
     whole = whole if rng.random() > PARTED_SHARE else parted(rng, whole)
     whole = _recovering(whole)
+    named = random.Random(f"gap {seed}").random() < GAP_SHARE
+    whole = replace(whole, gap=named and any(fault.kind == "retention" for fault in whole.faults))
     starts = random.Random(f"starts {seed}")
     if starts.random() < LONG_STARTS_SHARE and any(plan.recovery.idles for plan in whole.nodes):
         whole = replace(whole, starts_us=int(starts.random() * LONG_START_US))

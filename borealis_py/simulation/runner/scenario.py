@@ -112,6 +112,7 @@ class Scenario:
         reset: it does not heal: the app is begun anew then, and this part of it survives.
         retain: how its topics are trimmed; None: not at all.
         rows_per_s: how fast a replica's kernel and a redo job process rows; None: rows take no time of their own.
+        gap: the query names what it lacks because logs have lost it, instead of ending, as one by amnesia does.
         starts_us: how long at most the replica starts that a standby becomes; each start takes another time, and some
             fail. 0: none takes any.
     """
@@ -141,6 +142,7 @@ class Scenario:
     spark: bool = True
     reset: str = ""
     rows_per_s: int | None = None
+    gap: bool = False
     starts_us: int = 0
     retain: Retention | None = None
     late_by: int = 30
@@ -286,10 +288,16 @@ class Scenario:
         """Whether one replica runs for the others at any time."""
         return any(way.stands_by for way in self.ways(node))
 
+    def may_lose(self, node: str) -> bool:
+        """Whether the node names what it has lost (R18)."""
+        by_amnesia = any(plan.name == node and plan.recovery.way is RecoveryWay.AMNESIA for plan in self.nodes)
+        return by_amnesia or (self.gap and node == QUERY)
+
     def changed_by(self, fault: Fault) -> str | None:
-        """The node whose way of recovery a fault changes; None: it has one replica, or loses what others keep."""
+        """The node whose way of recovery a fault changes; None: it has one replica, or must lose nothing."""
         plan = self.nodes[fault.index % len(self.nodes)]
-        return plan.name if plan.replicas > 1 and plan.recovery.way is not RecoveryWay.AMNESIA else None
+        loses = fault.detail == RecoveryWay.AMNESIA
+        return plan.name if plan.replicas > 1 and (self.may_lose(plan.name) or not loses) else None
 
     @property
     def eaten(self) -> frozenset[str]:
@@ -312,6 +320,7 @@ class Scenario:
             + (f", but for replicas {', '.join(map(str, self.lost))}" if self.lost else "")
             + (f", beside an app {self.neighbour!r}" if self.neighbour else "")
             + ("" if self.spark else ", without Spark")
+            + (", what is lost is named" if self.gap else "")
             + (f", starts of standbys take up to {self.starts_us / 1e6:g} s" if self.starts_us else "")
             + ("" if self.retain is None else f", trimmed but for {self.retain.lag_us / 1e6:g} s")
             + (", sources as audited" if self.retain is not None and self.retain.audited else "")
