@@ -16,6 +16,7 @@ import structlog
 from borealis_py.log.base import Wake
 from borealis_py.log.clock import Clock, SystemClock
 from borealis_py.log.kernel import Kernel
+from borealis_py.log.progress import ProgressLost
 from borealis_py.node.checkpoints import CheckpointStore
 from borealis_py.node.endings import SteppedBack
 from borealis_py.node.peers import NeverPublished, PeerRedo, Peers
@@ -39,6 +40,13 @@ MakeRedos = Callable[[Kernel, Wake, RedoRunner], RedoRouter]
 
 class LostWhileRunning(Exception):
     """The log no longer holds records that this incarnation had not read yet."""
+
+
+def ends_for_good(lost: RetentionLost, state: ReplicaState, restart_helps: bool) -> bool:
+    """Whether a replica that has lost records, in this state, would lose them again. `restart_helps`: not even where it
+    was never READY, since its former incarnation runs, or it may name what it lacks (R18)."""
+    never_ready = state is ReplicaState.RECOVERING
+    return (never_ready and not restart_helps) or isinstance(lost, NeverPublished | ProgressLost)
 
 
 class SetAside:
@@ -77,8 +85,8 @@ def run_replica(
 
     Where its node has standbys, it stands by, runs once it takes over, and stands by again if it steps back (R17). A
     running replica that has lost records it needs ends with `LostWhileRunning`: after a restart it may find a peer's
-    checkpoint that covers them (B45), or name what it lacks (R18). RetentionLost at the start is final, as is
-    NeverPublished, and RetentionLost before the replica was READY, unless it may name what it lacks.
+    checkpoint that covers them (B45), or name what it lacks (R18). RetentionLost at the start is final, as are
+    NeverPublished and ProgressLost, and RetentionLost before the replica was READY, unless it may name what it lacks.
 
     Args:
         make_redos: given the kernel, a function to call when results come, and the runner that adopts a peer's
@@ -193,9 +201,7 @@ class _Incarnation:
                         self._turn(replica)
             except RetentionLost as exc:
                 why = str(exc)
-                recovering = replica.manager.state is ReplicaState.RECOVERING
-                another_helps = self._moves or spec.gap  # the former one runs; or it names what it lacks
-                if (recovering and not another_helps) or isinstance(exc, NeverPublished):
+                if ends_for_good(exc, replica.manager.state, self._moves or spec.gap):
                     raise
                 raise LostWhileRunning(why) from exc
             except Exception as exc:

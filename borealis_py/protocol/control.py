@@ -138,23 +138,18 @@ class Recovery:
     """Decides when RECOVERING ends.
 
     The goal is fixed: the furthest bucket up to which a live peer that was not recovering had acknowledged output when
-    the first own heartbeat was read back; without such a peer, the own frontier then. It is no further than inputs led
-    when they were read to their end: a peer may have named lost what is to come (R18).
+    the first own heartbeat was read back; without such a peer, the own frontier then.
     """
 
     def __init__(self) -> None:
         self.recovering = True
         self._goal: int | None = None
-        self._capped = False
 
-    def done(
-        self, control: ControlFold, *, f_l: Bucket, ack_l: Bucket, reach: Bucket, busy: bool, live: bool = True
-    ) -> bool:
+    def done(self, control: ControlFold, *, f_l: Bucket, ack_l: Bucket, busy: bool, live: bool = True) -> bool:
         """Whether RECOVERING ends now; True only once.
 
         Args:
             f_l: the live frontier. ack_l: as far as its output is acknowledged.
-            reach: how far its inputs lead: behind all that is complete or, if it runs live, has been opened.
             busy: inputs were not read to their end since the start, or complete buckets wait to run.
             live: it runs buckets live; a standby does not, so only what is stable counts.
         """
@@ -163,11 +158,7 @@ class Recovery:
         if self._goal is None and control.echoed:
             peers = [p.beat for p in control.live_peers() if not p.beat.recovering]
             self._goal = max((b.ack_l if live else b.ack_s for b in peers), default=f_l)
-        if self._goal is None or busy:
-            return False
-        if not self._capped:
-            self._goal, self._capped = min(self._goal, reach), True
-        if ack_l < self._goal:
+        if self._goal is None or busy or ack_l < self._goal:
             return False
         self.recovering = False
         return True

@@ -341,8 +341,7 @@ class Manager:
     def _recover(self) -> None:
         busy = self.f_s == self.f_l < self.complete or self._ends.unread_since_start
         ack_l, runs = Bucket(self.output.ack_l), self.speaking.runs
-        reach = Bucket(self.union.top + 1 if runs else self.complete)
-        if self._recovery.done(self.control, f_l=self.f_l, ack_l=ack_l, reach=reach, busy=busy, live=runs):
+        if self._recovery.done(self.control, f_l=self.f_l, ack_l=ack_l, busy=busy, live=runs):
             self._effects.append(EmitEvent("READY", f"caught up at bucket {self.f_s}"))
             self._set_state()
 

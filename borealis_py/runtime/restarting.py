@@ -41,6 +41,7 @@ def supervise(run: Callable[[], None], spec: ReplicaSpec, stop: threading.Event)
             line.warning(
                 "needed records are gone: replica starts again, perhaps from a peer's checkpoint", why=str(exc)
             )
+            stop.wait(RESTART_S)
         except Exception as exc:
             if stop.is_set() and isinstance(exc, TaskDied):
                 return 0  # stopped on request

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from borealis_py.log.base import LogUnreachable
+from borealis_py.log.progress import ProgressLost
 from borealis_py.node import run
 from borealis_py.node.checkpoint_storage import LocalLocation
 from borealis_py.node.peers import NeverPublished
@@ -100,10 +101,14 @@ def test_one_that_moves_may_start_again(tmp_path: Path, monkeypatch: pytest.Monk
         start(Losing(ReplicaState.RECOVERING), tmp_path, monkeypatch, moves=True)
 
 
-def test_one_that_could_never_publish_again_ends_in_any_state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    replica = Losing(ReplicaState.STABLE, NeverPublished("buckets 3 to 7 are gone"))
-    with pytest.raises(NeverPublished, match="buckets 3 to 7 are gone"):
-        start(replica, tmp_path, monkeypatch)
+@pytest.mark.parametrize("lost", [NeverPublished, ProgressLost])
+@pytest.mark.parametrize("gap", [False, True])
+def test_one_that_could_never_publish_again_ends_in_any_state(
+    lost: type[RetentionLost], gap: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    replica = Losing(ReplicaState.STABLE, lost("buckets 3 to 7 are gone"))
+    with pytest.raises(lost, match="buckets 3 to 7 are gone"):
+        start(replica, tmp_path, monkeypatch, gap)
 
 
 class Busy(Losing):

@@ -283,8 +283,8 @@ def ready_before_acks(patch: Patch) -> None:
     """READY does not wait for the acknowledgement of what was said."""
     kept = Recovery.done
 
-    def done(self: Recovery, control: Any, *, f_l: int, ack_l: int, **more: Any) -> bool:
-        return kept(self, control, f_l=f_l, ack_l=f_l, **more)
+    def done(self: Recovery, control: Any, *, f_l: int, busy: bool, **_: Any) -> bool:
+        return kept(self, control, f_l=f_l, ack_l=f_l, busy=busy)
 
     patch.setattr(Recovery, "done", done)
 

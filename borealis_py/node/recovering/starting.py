@@ -107,19 +107,22 @@ class Starting:
         return own
 
     def _of_peers(self, own: StartPoint, lost: RetentionLost) -> StartPoint:
-        """A peer's checkpoint, else the own one, if what follows it may still come. Raises RetentionLost."""
+        """A peer's checkpoint with its state, else one without, else the own one, if what follows it may still come.
+        Raises RetentionLost."""
         check = partial(self._check, may_wait=False)
         try:
             return Peers(self._spec, self._store, self._kernel).start_point(own, self._lookup, check, lost)
         except RetentionLost as none:
             refused = none
-        for start in self._candidates(own):
-            if start.empty and start.marks is not None:  # of when the node's way was another
-                try:
-                    check(start.marks, start.bucket, self._buckets)
-                except RetentionLost:
-                    continue
-                return start
+        for peer, loaded in self._store.of_peers(whole=False):
+            if loaded.whole or loaded.frontier <= _frontier(own):
+                continue
+            try:
+                check(loaded.marks, loaded.bucket, self._buckets)
+            except RetentionLost:
+                continue
+            log.warning("rebuilds the state that a peer's checkpoint stands on", peer=peer, why=str(lost))
+            return _at(loaded)
         try:
             self._check(own.marks, own.bucket, self._buckets)
         except RetentionLost:

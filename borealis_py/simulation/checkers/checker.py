@@ -57,8 +57,8 @@ def judge(world: SimulatedWorld, observer: Observer) -> None:
         orders = []
         for p in range(plan.exchange):
             truth = truths[plan.name].part(p, plan.exchange)
-            what = world.origin, world.wiring.app_uid, not s.stands_by(plan.name), s.may_lose(plan.name)
-            order = judge_stream(world.log, APP, plan, p, truth, *what)
+            how = world.origin, world.wiring.app_uid, not s.stands_by(plan.name), s.may_lose(plan.name)
+            order = judge_stream(world.log, APP, plan, p, truth, *how)
             orders += [] if order is None else [order]
         _gaps(world, plan, lost[plan.name], orders, delays)
     letters = [letter for letter in letters if not is_gap(letter)]

@@ -15,11 +15,10 @@ from borealis_py.log.clock import Clock
 from borealis_py.log.description import OtherLife
 from borealis_py.log.kernel import Kernel
 from borealis_py.node.endings import SteppedBack, Superseded
-from borealis_py.node.peers import NeverPublished
 from borealis_py.node.recovering.standby import Standby, StoodBy
 from borealis_py.node.replica import Replica
+from borealis_py.node.run import ends_for_good
 from borealis_py.node.spec import ReplicaSpec
-from borealis_py.protocol.states import ReplicaState
 from borealis_py.simulation.cluster.checkpoints import MemoryCheckpoints
 from borealis_py.simulation.cluster.clock import Scheduler
 from borealis_py.simulation.cluster.processes import LocalClock, Process
@@ -218,7 +217,7 @@ class ReplicaProcess(Process):
         """Whether it reports that its life of the app is over."""
         self.superseded_by: str | None = None
         """The uid to which it gave way."""
-        self._ended, self._after = ended, after
+        self._ended, self._after, self._moves = ended, after, moves
         self._store, self._redos = store, redos
         self._busy_us = busy_us
         self._takes_us = 0
@@ -243,9 +242,8 @@ class ReplicaProcess(Process):
             self.superseded_by = self._owner() if isinstance(exc, Superseded) else None
             self.other_life = isinstance(exc, OtherLife)
             self.lost = str(exc) if isinstance(exc, RetentionLost) else ""
-            recovering = self.replica.manager.state is ReplicaState.RECOVERING
-            fails_again = recovering and not self.replica.spec.gap
-            self.final = bool(self.lost and fails_again) or isinstance(exc, NeverPublished) or self.other_life
+            how = self.replica.manager.state, self._moves or self.replica.spec.gap
+            self.final = self.other_life or (isinstance(exc, RetentionLost) and ends_for_good(exc, *how))
             self.why = f"{type(exc).__name__}: {exc}"
             self._ended(self)
             return None

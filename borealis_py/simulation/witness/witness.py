@@ -57,8 +57,6 @@ class Witness:
         """Buckets may have run live that nobody hears, and the state may not have been corrected since."""
         self._before_us = heard.turns[0].now_us
         self._goal: int | None = None
-        self._led: int | None = None
-        """How far its inputs led when it first heard itself: a goal beyond that may lie in no input (R11)."""
         self._gone: Feed | None = None
 
     def judge(self) -> None:
@@ -202,10 +200,8 @@ class Witness:
         self.overdue.bucket(now, at.live, due, gap)
         if not self.ready:
             self._goal = self._ready_from()
-            if self._goal is not None and self._led is None:
-                self._led = self._leads
             behind = at.stable == at.live < self.complete or self.lacking.unseen
-            caught_up = self._goal is not None and min(self._goal, self._leads) <= self.acks.live and not behind
+            caught_up = self._goal is not None and self._goal <= self.acks.live and not behind
             self.overdue.check_readiness(now, caught_up, gap)
 
     def _ready_from(self) -> int | None:
@@ -214,10 +210,6 @@ class Witness:
         if self._goal is not None or self.queue.goal is None:
             return self._goal
         return self.at.live if self.queue.goal < 0 else self.queue.goal
-
-    @property
-    def _leads(self) -> int:
-        return 1 + max(known.top for known in self.inputs)
 
     # What it emits ----------------------------------------------------------------------------------------------------
 
@@ -354,7 +346,7 @@ class Witness:
         if status["event"] != "READY":
             return
         goal = self._ready_from()
-        if goal is None or min(goal, self._leads if self._led is None else self._led) > self.acks.live:
+        if goal is None or goal > self.acks.live:
             raise Violation("ready", f"{self._name} is READY, acknowledged is {self.acks.live}, its goal is {goal}")
         if self.at.stable == self.at.live < self.complete and not (self.lacking.unseen or self.unheard):
             raise Violation("ready", f"{self._name} is READY at {self.at.live}, complete is {self.complete}")
