@@ -180,10 +180,12 @@ class Manager:
         return ends
 
     def _arrive(self) -> None:
-        """Leave out what came while nobody ran, and begin where the inputs stand (R18)."""
+        """Leave out what came while nobody ran, and begin where the inputs stand (R18); no sooner than its bucket has
+        been opened: until then a peer may say what lies before."""
         if self.losing.arriving:
             self.f_s = self.f_l = max(self.f_s, self.complete)
-            self._effects += [] if self._ends.unread_since_start else self.speaking.arrived(self.f_s)
+            waits = self._ends.unread_since_start or self.f_s > max(self.complete, self.union.top)
+            self._effects += [] if waits else self.speaking.arrived(self.f_s)
 
     # Stabilization (R4) -----------------------------------------------------------------------------------------------
 
@@ -339,7 +341,7 @@ class Manager:
             self._effects.append(EmitEvent(after.name, f"F_s {self.f_s}, F_l {self.f_l}"))
 
     def _recover(self) -> None:
-        busy = self.f_s == self.f_l < self.complete or self._ends.unread_since_start
+        busy = self.f_s == self.f_l < self.complete or self._ends.unread_since_start or self.losing.arriving
         ack_l, runs = Bucket(self.output.ack_l), self.speaking.runs
         if self._recovery.done(self.control, f_l=self.f_l, ack_l=ack_l, busy=busy, live=runs):
             self._effects.append(EmitEvent("READY", f"caught up at bucket {self.f_s}"))

@@ -1,6 +1,6 @@
 """What an incarnation has lost that begins with nothing, where its inputs stand (R18; Hwang et al., ICDE 2005, 4.1).
 
-ARRIVING --all read that the logs held at the start--> not WHOLE --F_s at `whole`--> WHOLE
+ARRIVING --all read that the logs held at the start, and its bucket opened--> not WHOLE --F_s at `whole`--> WHOLE
 """
 
 from __future__ import annotations

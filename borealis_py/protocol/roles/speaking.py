@@ -98,7 +98,8 @@ class Speaking:
             return [StepBack("its former incarnation does not run: begins as a standby")]
         if not roles.runs:
             return []  # its former incarnation may only be late
-        return self._run("goes on elsewhere") if f_s >= roles.runner.ack_s else []
+        caught_up = f_s >= roles.runner.ack_s and not self.losing.arriving
+        return self._run("goes on elsewhere") if caught_up else []
 
     def _forget(self) -> None:
         while self._unheard and self._unheard[0][0] < self._output.first_waiting:

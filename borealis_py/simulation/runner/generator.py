@@ -39,6 +39,8 @@ AMNESIA_SHARE = 0.15
 """Share of the worlds with standbys in which the query's way is amnesia."""
 GAP_SHARE = 0.5
 """Share of the worlds whose logs lose what is needed in which the query names what it lacks, instead of ending."""
+AHEAD_US = 10 * SECOND
+"""Longer than any source is away: of one that comes back no row may lie too far ahead of its boundary."""
 AUDITED_SHARE = 0.3
 """Share of the trimmed worlds of one node whose sources are kept until they are audited."""
 LATER_DICE = {"twins": "later"}
@@ -126,7 +128,7 @@ def draw(seed: int, kinds: Sequence[str] = (), seconds: float | None = None, nod
     whole = whole if rng.random() > PARTED_SHARE else parted(rng, whole)
     whole = _recovering(whole)
     named = random.Random(f"gap {seed}").random() < GAP_SHARE
-    whole = replace(whole, gap=named and any(fault.kind == "retention" for fault in whole.faults))
+    whole = naming_losses(replace(whole, gap=named)) if any(f.kind == "retention" for f in whole.faults) else whole
     starts = random.Random(f"starts {seed}")
     if starts.random() < LONG_STARTS_SHARE and any(plan.recovery.idles for plan in whole.nodes):
         whole = replace(whole, starts_us=int(starts.random() * LONG_START_US))
@@ -135,6 +137,12 @@ def draw(seed: int, kinds: Sequence[str] = (), seconds: float | None = None, nod
     if slow.random() < SLOW_SHARE:
         whole = replace(whole, rows_per_s=slow.choice((4, 16)) * whole.busiest)
     return whole
+
+
+def naming_losses(scenario: Scenario) -> Scenario:
+    """A world whose query may name what logs have lost: that may end as far ahead as rows may lie, which is to come."""
+    ahead_us = AHEAD_US if scenario.may_lose(QUERY) else scenario.timing.ahead_max_us
+    return replace(scenario, timing=replace(scenario.timing, ahead_max_us=ahead_us))
 
 
 def _aimed(scenario: Scenario) -> list[Fault]:

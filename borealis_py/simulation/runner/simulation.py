@@ -21,7 +21,6 @@ from borealis_py.simulation.checkers.trimming import (
     view_begins_at_what_is_kept,
 )
 from borealis_py.simulation.checkers.violation import Violation
-from borealis_py.simulation.cluster.machines import ReplicaMachine
 from borealis_py.simulation.cluster.resets import end, split
 from borealis_py.simulation.cluster.roles import PublisherProcess
 from borealis_py.simulation.cluster.toy_query import QUERY
@@ -179,7 +178,7 @@ class Simulation:
                 continue  # it stands by without computing
             manager = machine.replicas[0].replica.manager
             settled = ReplicaState.STABLE if manager.speaking.runs else ReplicaState.STANDBY
-            if manager.state is not settled and not self._waits_for_what_is_lost(machine):
+            if manager.state is not settled:
                 return f"{machine.label} is {manager.state.value} at F_s {manager.f_s}, F_l {manager.f_l}"
             if manager.f_s < current:
                 return f"{machine.label} is stable only up to {manager.f_s}, it is {current}"
@@ -199,11 +198,6 @@ class Simulation:
             if self.world.progress(plan.name) < current:
                 return f"what is published of {plan.name} is at {self.world.progress(plan.name)}, it is {current}"
         return None if self.world.past is None else self.world.past.unaware()
-
-    def _waits_for_what_is_lost(self, machine: ReplicaMachine) -> bool:
-        """Whether a peer has named lost what is to come, so that it has to come before this one is READY (R11, R18)."""
-        peers = (process.replica.manager for one in self.world.of_node(machine.node) for process in one.replicas)
-        return any(manager.losing.whole > manager.complete for manager in peers if not manager.losing.arriving)
 
     def _given_up(self, node: str) -> bool:
         return all(machine.given_up is not None for machine in self.world.of_node(node))

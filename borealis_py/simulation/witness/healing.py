@@ -33,6 +33,8 @@ def bound_us(scenario: Scenario, depth: int) -> int:
     correcting += SLOW * depth * scenario.rows_us(scenario.busiest * scenario.heal_us // SECOND)
     publishing = timing.patience_us + timing.patience_step_us * (most - 1) + timing.patience_unknown_us
     starting = START_US + 2 * scenario.starts_us  # one start that fails, and another
+    if scenario.eaten and any(scenario.may_lose(plan.name) for plan in scenario.nodes):
+        starting += timing.ahead_max_us + (scenario.lateness_us or 0)  # what is lost may yet come (R18)
     return starting + correcting + (depth - 1) * (INLINE_US + timing.hop_us) + publishing
 
 
