@@ -215,11 +215,11 @@ class Replica:
         """
         try:
             self._turn()
-        except (RetentionLost, NumberShared) as ended:
+        except (RetentionLost, NumberShared, SteppedBack) as ended:
             self._give_way(ended)
             raise
 
-    def _give_way(self, ended: RetentionLost | NumberShared) -> None:
+    def _give_way(self, ended: RetentionLost | NumberShared | SteppedBack) -> None:
         """What a successor does not need may be deleted before this replica has read that there is one (R16), and if
         this one began anew, its new number would end that one.
 

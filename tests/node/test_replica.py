@@ -21,6 +21,7 @@ from borealis_py.log.description import APP_KEY, Life
 from borealis_py.log.messages import (
     Description,
     DisagreementSetting,
+    RecoverySetting,
     RedoStatus,
     SourceFailure,
     Status,
@@ -32,8 +33,9 @@ from borealis_py.log.messages import (
 from borealis_py.log.stream import StreamEncoder
 from borealis_py.node.checkpoint_storage import SUFFIX
 from borealis_py.node.checkpoints import CheckpointStore
-from borealis_py.node.endings import NumberShared, Superseded
+from borealis_py.node.endings import NumberShared, Superseded, WayChanged
 from borealis_py.node.peers import Unpublished
+from borealis_py.node.recovering.standby import Standby
 from borealis_py.node.replica import Replica
 from borealis_py.node.reporter import Reporter, StatusSnapshot
 from borealis_py.node.spec import ReplicaSpec
@@ -42,6 +44,7 @@ from borealis_py.protocol.redo import RedoJob, RedoPlace
 from borealis_py.protocol.settings import Delays, Timing
 from borealis_py.protocol.trimming import Graph, Need, NodeReads, ReplicaName, Retain, Trimming
 from borealis_py.protocol.turn import AskEnds, CancelRedo, EmitEvent, SaveCheckpoint, StartRedo, WriterLost
+from borealis_py.query.recovery import RecoveryPlan, RecoveryWay
 from borealis_py.query.spec import Serves
 from borealis_py.simulation.cluster.clock import Scheduler
 from borealis_py.simulation.cluster.processes import LocalClock
@@ -555,6 +558,25 @@ def test_records_that_a_successor_did_not_need_are_not_lost_to_who_gives_way_to_
         world.log.broker.append(NewRecord(replica.spec.control_feed, encode(heartbeat(0, 2)), b"q/0"))
     with pytest.raises(Superseded if successor else RetentionLost):
         replica.turn()
+
+
+@pytest.mark.parametrize("stands_by", [True, False])
+@pytest.mark.parametrize("successor", [True, False])
+def test_who_reads_another_way_looks_for_a_successor_before_it_begins_anew(
+    world: World, successor: bool, stands_by: bool
+) -> None:
+    """It was suspended; its new number would end the one that runs in its place."""
+    passive, backup = (RecoveryPlan(way) for way in (RecoveryWay.PASSIVE_STANDBY, RecoveryWay.UPSTREAM_BACKUP))
+    world.spec = replace(world.spec, recovery=passive)
+    who = Standby(world.spec, world.spec.log, world.clock, "u1", lambda: None) if stands_by else world.start()
+    who.turn()
+    setting = encode(RecoverySetting.of("a1", backup))
+    world.log.broker.append(NewRecord(world.spec.settings_feed, setting, b"recovery/q"))
+    if successor:
+        world.log.broker.append(NewRecord(world.spec.control_feed, encode(heartbeat(0, 2)), b"q/0"))
+    world.scheduler.run_until(world.scheduler.now_us + 5_000_000)
+    with pytest.raises(Superseded if successor else WayChanged):
+        who.turn()
 
 
 def test_by_default_it_says_nothing_of_it(world: World) -> None:
