@@ -68,7 +68,7 @@ class CheckpointStore:
 
     Attributes:
         failures: how many checkpoints could not be written.
-        written_bucket: bucket of the newest durable checkpoint; None: there is none.
+        written_bucket: bucket of the newest durable checkpoint; None: there is none, or it was found without a state.
         kept: the newest checkpoint of each base that is kept, once this incarnation has written them all (R16); None:
             before that. A start uses one of these or a later one, unless more than two files are lost.
 
@@ -119,7 +119,7 @@ class CheckpointStore:
     def newest(self) -> LoadedCheckpoint | None:
         """The newest checkpoint that verifies; logs a warning where one does not. Raises OSError."""
         loaded = self._files(self.place).newest()
-        self.written_bucket = None if loaded is None else Bucket(loaded.bucket)
+        self.written_bucket = Bucket(loaded.bucket) if loaded is not None and loaded.whole else None
         return loaded
 
     def _files(self, place: CheckpointLocation) -> CheckpointFiles:

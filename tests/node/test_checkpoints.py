@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -32,6 +33,16 @@ def test_the_newest_comes_back_whole(tmp_path: Path) -> None:
     assert loaded is not None
     assert (loaded.bucket, loaded.state, loaded.marks) == (12, "new", checkpoint(12).marks)
     assert it.written_bucket == again.written_bucket == 12
+
+
+def test_a_start_announces_no_checkpoint_without_a_state(tmp_path: Path) -> None:
+    """Its node was by upstream backup: a peer that asks to adopt it would be refused."""
+    store(tmp_path).save(replace(checkpoint(10), said=14))
+    again = store(tmp_path)
+    loaded = again.newest()
+    assert loaded is not None
+    assert (loaded.bucket, loaded.frontier) == (10, 14)
+    assert again.written_bucket is None
 
 
 @pytest.mark.parametrize("keep", [0, 1, 20, 60])

@@ -19,7 +19,9 @@ from borealis_py.runtime.spark.seats import Activity, Seat, Seats
 log = structlog.get_logger("borealis.host")
 
 WAIT_S = 0.5
+RECOVERING = "RECOVERING"
 COMPUTING = ("STABLE", "UPSTREAM_FAILURE", "STABILIZATION")
+ALL_COMPUTE = (RecoveryWay.ACTIVE.value, RecoveryWay.ACTIVE_STANDBY.value)
 
 Run = Callable[[NodeTask, bool], None]
 """Runs one incarnation; the flag: it takes the place of one at the other seat. Blocks until it ends."""
@@ -88,7 +90,7 @@ class Seating:
         way = status.recovery
         with self._changed:
             if self._seats.shares:
-                idling = way not in (RecoveryWay.ACTIVE.value, RecoveryWay.ACTIVE_STANDBY.value, "")
+                idling = way not in (*ALL_COMPUTE, "")
                 (self._idle.add if idling else self._idle.discard)(name)
             self._seats.told(now_s, name, status.inc, activity_of(status), way != RecoveryWay.AMNESIA.value)
 
@@ -129,9 +131,11 @@ def begins_shared(spec: ReplicaSpec) -> bool:
 
 
 def activity_of(status: Status) -> Activity | None:
-    """What a replica does by its status; None: it starts, or has ended."""
+    """What a replica does by its status; None: it starts, or has ended. Where all compute, one that starts needs a slot
+    of its own as soon as there is one: it may have much to read, and delays whom it shares a process with."""
     if status.event == "STOPPED":
         return None
     if idles(status):
         return Activity.IDLES
-    return Activity.COMPUTES if status.state in (*COMPUTING, STANDBY) else None
+    starts = status.state == RECOVERING and status.recovery in ALL_COMPUTE
+    return Activity.COMPUTES if starts or status.state in (*COMPUTING, STANDBY) else None

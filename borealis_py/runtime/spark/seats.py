@@ -111,9 +111,13 @@ class Seats:
             one.activity = None
 
     def moved(self, name: str, seat: Seat) -> bool:
-        """Whether the incarnation there, which was superseded, ended since its replica moved."""
-        sat = self._of[name].sat if name in self._of else {}
-        return any(number > sat.get(seat, 0) for other, number in sat.items() if other is not seat)
+        """Whether the incarnation there, which was superseded, ended since its replica moved: it is at the other seat, or
+        was last. If its way of recovery changed meanwhile, the one that sat down first may have begun anew."""
+        one = self._of.get(name)
+        if one is None:
+            return False
+        later = (number > one.sat.get(seat, 0) for other, number in one.sat.items() if other is not seat)
+        return any(later) or any(other is not seat for other in one.present)
 
     def gone(self, name: str) -> None:
         """The replica has ended for good."""

@@ -123,6 +123,8 @@ def test_who_finds_no_slot_is_told_to_wait_no_longer(host: Host) -> None:
         ("STABLE", PASSIVE, "", Activity.COMPUTES),
         ("UPSTREAM_FAILURE", "amnesia", "", Activity.COMPUTES),
         ("RECOVERING", PASSIVE, "", None),
+        ("RECOVERING", "active", "", Activity.COMPUTES),
+        ("RECOVERING", "active", "STOPPED", None),
         ("STANDBY", PASSIVE, "STOPPED", None),
     ],
 )

@@ -182,6 +182,16 @@ def test_only_a_move_excuses_that_one_was_superseded() -> None:
     assert not seats.moved("a", SHARED)
 
 
+def test_one_that_began_anew_where_it_was_excuses_the_one_that_was_to_take_its_place() -> None:
+    """Its way of recovery changed while it moved: it took a number after that one, which ended the whole process."""
+    seats = Seats({"a": True}, True, 0)
+    seats.sat_down("a", SHARED)
+    assert seats.sat_down("a", OWN)
+    assert seats.moved("a", OWN)
+    seats.left("a", SHARED)
+    assert not seats.moved("a", OWN), "it is alone: another process has its index"
+
+
 class Lives(RuleBasedStateMachine):
     """Replicas that take over, step back and die while slots come and go."""
 
