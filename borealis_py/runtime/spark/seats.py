@@ -111,8 +111,8 @@ class Seats:
             one.activity = None
 
     def moved(self, name: str, seat: Seat) -> bool:
-        """Whether the incarnation there, which was superseded, ended since its replica moved: it is at the other seat, or
-        was last. If its way of recovery changed meanwhile, the one that sat down first may have begun anew."""
+        """Whether the incarnation there, which was superseded, ended since its replica moved: it is, or was last, at
+        the other seat. If its way of recovery changed meanwhile, the one that sat down first may have begun anew."""
         one = self._of.get(name)
         if one is None:
             return False
