@@ -183,9 +183,9 @@ class Manager:
         """Leave out what came while nobody ran, and begin where the inputs stand (R18); no sooner than its bucket has
         been opened: until then a peer may say what lies before."""
         if self.losing.arriving:
-            self.f_s = self.f_l = max(self.f_s, self.complete)
-            waits = self._ends.unread_since_start or self.f_s > max(self.complete, self.union.top)
-            self._effects += [] if waits else self.speaking.arrived(self.f_s)
+            self.f_s = self.f_l = self.losing.place(self.f_s, self.complete, not self._ends.unread_since_start)
+            if self.losing.placed and self.f_s <= max(self.complete, self.union.top):
+                self._effects += self.speaking.arrived(self.f_s)
 
     # Stabilization (R4) -----------------------------------------------------------------------------------------------
 

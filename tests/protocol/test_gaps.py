@@ -101,6 +101,14 @@ def test_nothing_is_lost_before_its_end_has_come() -> None:
     assert life.gaps() == [(3, 20)]
 
 
+def test_what_comes_while_a_start_waits_is_not_lost() -> None:
+    life = forgetful(20, 3)
+    life.reads(log(1, 2, 3, 4), log(4))
+    life.reads([batch(9, 9, [(21 * W, 1)], 40 * W)], [batch(9, 9, [(30 * W, 1)], 40 * W)])
+    assert life.gaps() == [(3, 20), (20, 20 + W_BACK)]
+    assert set(life.stable()) == set(range(20 + W_BACK, 40))
+
+
 def test_what_stands_on_lost_buckets_is_tentative_and_then_lost() -> None:
     life = forgetful(0, 3)
     life.reads(log(4), log(4))

@@ -102,7 +102,6 @@ def _described(state: AppState) -> CheckedApp:
     from contextlib import closing
 
     from borealis_py.engine.kernel import compile_query
-    from borealis_py.query.names import base_name
     from borealis_py.query.recovery import RecoveryWay
     from borealis_py.query.spec import count_of
     from borealis_py.verify.description import CheckedApp, CheckedNode
@@ -114,7 +113,7 @@ def _described(state: AppState) -> CheckedApp:
         readers, query = count_of(node.exchange), name in runs.queries
         recovery = node.model_dump(mode="json").get("recovery") or {}
         as_declared = recovery.get("way", RecoveryWay.ACTIVE) != RecoveryWay.ACTIVE
-        one_runs = as_declared or name in {base_name(part) for part in state.recovering}  # at some time, perhaps
+        one_runs = as_declared or name in state.recovering  # at some time, perhaps
         nodes.append(CheckedNode(name, node.inputs, schema, node.replicas, readers, lookback, query, one_runs))
     rules = state.timing.ahead_max_us, state.timing.row_max_bytes
     return CheckedApp(

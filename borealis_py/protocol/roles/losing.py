@@ -21,14 +21,14 @@ class Losing:
             on. origin: the app's first bucket; an empty state is whole there.
 
     Attributes:
-        arriving: it reads on, and runs nothing yet.
+        arriving: it reads on, and runs nothing yet. placed: it is known from where on it will.
         first: the first lost bucket, if there is one.
         whole: the first bucket whose result stands on nothing lost; far off while it arrives, NOWHERE if nothing was
             lost.
     """
 
     def __init__(self, start: StartPoint, sources: Sequence[str], lookback: int, origin: Bucket) -> None:
-        self.arriving = start.present
+        self.arriving, self.placed = start.present, False
         self.first = start.bucket if start.own is None else start.own
         self.whole = Bucket(FOREVER) if start.present else NOWHERE
         self._sources, self._lookback, self._origin = tuple(dict.fromkeys(sources)), lookback, origin
@@ -37,6 +37,13 @@ class Losing:
     def lost(self) -> tuple[Bucket, Bucket] | None:
         """The lost buckets [first, end), those included that stand on them; None: none, or not known yet."""
         return None if self.arriving or self.whole <= self.first else (self.first, self.whole)
+
+    def place(self, at: Bucket, complete: Bucket, all_read: bool) -> Bucket:
+        """Where it begins, as far as is known: `at`, or behind what is complete by when all was read that the logs held
+        at the start. What comes later is not lost."""
+        found = at if self.placed else max(at, complete)
+        self.placed |= all_read
+        return found
 
     def arrived(self, at: Bucket) -> None:
         """It runs from bucket `at` on."""

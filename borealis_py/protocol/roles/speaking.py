@@ -98,7 +98,7 @@ class Speaking:
             return [StepBack("its former incarnation does not run: begins as a standby")]
         if not roles.runs:
             return []  # its former incarnation may only be late
-        caught_up = f_s >= roles.runner.ack_s and not self.losing.arriving
+        caught_up = f_s >= max(roles.runner.ack_s, self.losing.whole)  # that one lacks nothing, perhaps
         return self._run("goes on elsewhere") if caught_up else []
 
     def _forget(self) -> None:

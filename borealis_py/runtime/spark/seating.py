@@ -76,7 +76,7 @@ class Seating:
             self._runs[seat](task, moves)
         except Superseded:
             with self._changed:
-                moved = self._seats.moved(name, seat)
+                moved = self._seats.superseded(name, seat)
             if not moved:
                 raise
             log.info("replica has moved", node=task.spec.node, replica=task.spec.replica, left=seat.value)

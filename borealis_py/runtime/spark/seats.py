@@ -110,14 +110,20 @@ class Seats:
         if one.seat is seat or not one.present:
             one.activity = None
 
-    def moved(self, name: str, seat: Seat) -> bool:
-        """Whether the incarnation there, which was superseded, ended since its replica moved: it is, or was last, at
-        the other seat. If its way of recovery changed meanwhile, the one that sat down first may have begun anew."""
+    def superseded(self, name: str, seat: Seat) -> bool:
+        """The incarnation there was superseded. Returns whether that was since its replica moved: another one sat down
+        later, at the other seat, or has begun anew there since, as its way of recovery changed. Then it stays there."""
         one = self._of.get(name)
         if one is None:
             return False
-        later = (number > one.sat.get(seat, 0) for other, number in one.sat.items() if other is not seat)
-        return any(later) or any(other is not seat for other in one.present)
+        if any(number > one.sat.get(seat, 0) for other, number in one.sat.items() if other is not seat):
+            return True
+        for other in one.present:
+            if other is not seat:
+                self._count += 1
+                one.seat, one.sat[other] = other, self._count  # only one more is excused: a stranger would end both
+                return True
+        return False
 
     def gone(self, name: str) -> None:
         """The replica has ended for good."""

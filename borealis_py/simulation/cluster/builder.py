@@ -265,8 +265,11 @@ class Builder:
         clock = LocalClock(self.scheduler, rng.randrange(10_000_000_000), skew_us)
 
         def turned(process: ReplicaProcess) -> None:
-            if ear.heard.arrived is None and not process.replica.manager.losing.arriving:
-                ear.heard.arrived = len(ear.heard.turns) - 1
+            losing, heard = process.replica.manager.losing, ear.heard
+            if heard.placed is None and losing.placed:
+                heard.placed = len(heard.turns) - 1
+            if heard.arrived is None and not losing.arriving:
+                heard.arrived = len(heard.turns) - 1
             ear.end()
             after(process)
 

@@ -46,8 +46,9 @@ class Lacking:
         """It has read what this turn reads. What is complete is left out until it arrives."""
         if self._arrived:
             return
-        at = self._at
-        at.stable = at.live = max(at.stable, complete)
+        at, placed = self._at, self._heard.placed
+        if placed is None or number <= placed:
+            at.stable = at.live = max(at.stable, complete)
         if number == self._heard.arrived:
             self._arrived, self._begins = True, at.stable
             origin = at.stable == self._place.origin

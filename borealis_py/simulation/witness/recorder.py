@@ -98,8 +98,8 @@ class Recording:
     `says_from`: what lies below was said before its start. `opened`: where each feed was opened first.
     `computes_unheard`: it may stand by while it computes, so what it says does not show what it does. `stood_by`: it
     goes on with the number of the standby that it was. `arrives`: it begins where its inputs stand, once it has read
-    them; `arrived`: in which turn; None: it has not (R18). `all_run`: by the way in which
-    its node recovers, all replicas do.
+    them and its first bucket was opened; `placed`, `arrived`: in which turns; None: not yet (R18). `all_run`: by
+    the way in which its node recovers, all replicas do.
     """
 
     node: str
@@ -112,6 +112,7 @@ class Recording:
     computes_unheard: bool = False
     stood_by: bool = False
     arrives: bool = False
+    placed: int | None = None
     arrived: int | None = None
     all_run: bool = True
 

@@ -48,7 +48,7 @@ class Host:
         """The older of two incarnations reads that it is superseded."""
         if len(self.at[name]) == 2:
             old = self.at[name].pop(0)
-            assert self.seats.moved(name, old)
+            assert self.seats.superseded(name, old)
             self.seats.left(name, old)
 
     def die(self, name: str) -> None:
@@ -173,13 +173,13 @@ def test_who_finds_no_slot_shares_if_it_could_stand_by() -> None:
 def test_only_a_move_excuses_that_one_was_superseded() -> None:
     seats = Seats({"a": True}, True, 0)
     seats.sat_down("a", SHARED)
-    assert not seats.moved("a", SHARED)
+    assert not seats.superseded("a", SHARED)
     assert seats.sat_down("a", OWN)
     seats.left("a", OWN)  # it has ended since, and had ended the other one before
-    assert seats.moved("a", SHARED)
+    assert seats.superseded("a", SHARED)
     seats.left("a", SHARED)
     assert not seats.sat_down("a", SHARED)
-    assert not seats.moved("a", SHARED)
+    assert not seats.superseded("a", SHARED)
 
 
 def test_one_that_began_anew_where_it_was_excuses_the_one_that_was_to_take_its_place() -> None:
@@ -187,9 +187,10 @@ def test_one_that_began_anew_where_it_was_excuses_the_one_that_was_to_take_its_p
     seats = Seats({"a": True}, True, 0)
     seats.sat_down("a", SHARED)
     assert seats.sat_down("a", OWN)
-    assert seats.moved("a", OWN)
-    seats.left("a", SHARED)
-    assert not seats.moved("a", OWN), "it is alone: another process has its index"
+    assert seats.superseded("a", OWN)
+    seats.left("a", OWN)
+    assert seats.seat("a") is SHARED, "it does not take the index back"
+    assert not seats.superseded("a", SHARED), "it is alone: another process has its index"
 
 
 class Lives(RuleBasedStateMachine):
