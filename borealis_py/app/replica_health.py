@@ -15,9 +15,14 @@ STANDBY = "STANDBY"
 _READING = (RecoveryWay.ACTIVE.value, RecoveryWay.ACTIVE_STANDBY.value, "")
 
 
+def all_compute(status: Status) -> bool:
+    """Whether the replicas of its node compute that stand by, too, by the way in which it recovers."""
+    return status.recovery in _READING
+
+
 def idles(status: Status) -> bool:
     """Whether a replica stands by and reads no input, so that its frontiers and inputs say nothing."""
-    return status.state == STANDBY and status.recovery not in _READING
+    return status.state == STANDBY and not all_compute(status)
 
 
 @dataclass(frozen=True)

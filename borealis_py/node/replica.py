@@ -36,7 +36,7 @@ from borealis_py.node.acknowledging import Acknowledging
 from borealis_py.node.checkpoints import CheckpointStore
 from borealis_py.node.deferred_wake import DeferredWake
 from borealis_py.node.dynamic_settings import DynamicSettings
-from borealis_py.node.endings import NumberShared, SteppedBack, Superseded
+from borealis_py.node.endings import NumberShared, SteppedBack, Superseded, give_way
 from borealis_py.node.input_reader import InputReader
 from borealis_py.node.output_writer import OutputWriter
 from borealis_py.node.peers import Unpublished
@@ -216,20 +216,8 @@ class Replica:
         try:
             self._turn()
         except (RetentionLost, NumberShared, SteppedBack) as ended:
-            self._give_way(ended)
+            give_way(self.manager.control, self._input_reader.recent_beats(), ended)
             raise
-
-    def _give_way(self, ended: RetentionLost | NumberShared | SteppedBack) -> None:
-        """What a successor does not need may be deleted before this replica has read that there is one (R16), and if
-        this one began anew, its new number would end that one.
-
-        Raises:
-            Superseded: there is. LogError: it cannot be found out.
-        """
-        for offset, beat in self._input_reader.recent_beats():
-            self.manager.control.read(offset, beat)
-        if self.manager.control.superseded is not None:
-            raise Superseded(self.manager.control.superseded) from ended
 
     def _turn(self) -> None:
         if self._resuming.ended is not None:

@@ -12,7 +12,7 @@ from borealis_py.log.clock import Clock
 from borealis_py.log.description import Life
 from borealis_py.node.acknowledging import Acknowledging
 from borealis_py.node.dynamic_settings import DynamicSettings
-from borealis_py.node.endings import NumberShared, Superseded, WayChanged
+from borealis_py.node.endings import NumberShared, Superseded, WayChanged, give_way
 from borealis_py.node.input_reader import InputReader
 from borealis_py.node.pulse import Pulse
 from borealis_py.node.recovering.setting import obey
@@ -115,7 +115,11 @@ class Standby:
             LogError: the log cannot be read.
         """
         arrived = self._reader.poll()
-        self._obey()
+        try:
+            obey(self._spec, self.settings.recovery)
+        except WayChanged as changed:
+            give_way(self.state.control, self._reader.recent_beats(), changed)
+            raise
         now = self._clock.now_us()
         self._pulse.turn(now)
         for effect in self.state.turn(now, arrived.beats):
@@ -132,17 +136,6 @@ class Standby:
         self._listen(now, bool(arrived.beats))
         self._acknowledge(now)
         self._reporter.periodic(now, self.state.status, frozenset())
-
-    def _obey(self) -> None:
-        """Raises WayChanged, or Superseded if it has a successor, which its new number would end. LogError."""
-        try:
-            obey(self._spec, self.settings.recovery)
-        except WayChanged as changed:
-            for offset, beat in self._reader.recent_beats():
-                self.state.control.read(offset, beat)
-            if self.state.control.superseded is not None:
-                raise Superseded(self.state.control.superseded) from changed
-            raise
 
     def _listen(self, now: MonotonicUs, heard: bool) -> None:
         """Raises LogError: it does not read what is there to be read."""

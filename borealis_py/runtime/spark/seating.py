@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 
 import structlog
 
-from borealis_py.app.replica_health import STANDBY, idles
+from borealis_py.app.replica_health import STANDBY, all_compute, idles
 from borealis_py.log.messages import Status
 from borealis_py.node.endings import Superseded
 from borealis_py.node.spec import ReplicaSpec
@@ -19,9 +19,7 @@ from borealis_py.runtime.spark.seats import Activity, Seat, Seats
 log = structlog.get_logger("borealis.host")
 
 WAIT_S = 0.5
-RECOVERING = "RECOVERING"
 COMPUTING = ("STABLE", "UPSTREAM_FAILURE", "STABILIZATION")
-ALL_COMPUTE = (RecoveryWay.ACTIVE.value, RecoveryWay.ACTIVE_STANDBY.value)
 
 Run = Callable[[NodeTask, bool], None]
 """Runs one incarnation; the flag: it takes the place of one at the other seat. Blocks until it ends."""
@@ -87,12 +85,10 @@ class Seating:
     def told(self, status: Status) -> None:
         """Take a replica's status."""
         name, now_s = f"{status.node}.r{status.replica}", time.monotonic()
-        way = status.recovery
         with self._changed:
             if self._seats.shares:
-                idling = way not in (*ALL_COMPUTE, "")
-                (self._idle.add if idling else self._idle.discard)(name)
-            self._seats.told(now_s, name, status.inc, activity_of(status), way != RecoveryWay.AMNESIA.value)
+                (self._idle.discard if all_compute(status) else self._idle.add)(name)
+            self._seats.told(now_s, name, status.inc, activity_of(status), status.recovery != RecoveryWay.AMNESIA.value)
 
     def look(self, given: int, starving: Collection[str]) -> list[str]:
         """Decide who moves.
@@ -137,5 +133,5 @@ def activity_of(status: Status) -> Activity | None:
         return None
     if idles(status):
         return Activity.IDLES
-    starts = status.state == RECOVERING and status.recovery in ALL_COMPUTE
+    starts = status.state == "RECOVERING" and all_compute(status)
     return Activity.COMPUTES if starts or status.state in (*COMPUTING, STANDBY) else None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from statistics import mean
 
@@ -73,7 +73,7 @@ def outcome(growth: TopicSizes, retain: str, segment_bytes: int, host: str) -> O
             f"compacted after 15 s instead of 10 min. Means of {STRETCH_S:g} s from {settled_s:g} s on. "
             f"{growth.tentative} buckets were tentative."
         ),
-        worse=" ".join(_worse(growth, spread)),
+        worse=_worse(growth, spread),
         columns=["topics", "first>", "last>", "largest mean above the least>", "goal"],
         rows=rows,
         ratios={"internal topics: least mean to the largest": 1 / (1 + spread)},
@@ -92,13 +92,12 @@ def outcome(growth: TopicSizes, retain: str, segment_bytes: int, host: str) -> O
     )
 
 
-def _worse(growth: TopicSizes, spread: float) -> Iterator[str]:
+def _worse(growth: TopicSizes, spread: float) -> str:
     if spread > GOAL:
-        yield f"Internal topics vary by {spread:.0%} once they are to stand still."
+        return f"Internal topics vary by {spread:.0%} once they are to stand still."
     apart = {name: found for name in INTERNAL if (found := growth.spread(growth.sizes[name])) > GOAL}
-    if apart:
-        each = ", ".join(f"{name} by {found:.0%}" for name, found in apart.items())
-        yield f"The goal is for their sum; apart they vary more, since segments leave the disk whole: {each}."
+    each = ", ".join(f"{name} by {found:.0%}" for name, found in apart.items())
+    return each and f"The goal is for their sum; apart they vary more, since segments leave the disk whole: {each}."
 
 
 def _row(growth: TopicSizes, name: str, sizes: Sequence[int], goal: str) -> list[str]:
