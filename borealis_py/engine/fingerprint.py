@@ -16,7 +16,8 @@ import msgspec
 import numpy as np
 import pyarrow as pa
 
-from borealis_py.engine.duck import connect, single_batch
+from borealis_py.engine.duck.connection import connect
+from borealis_py.engine.duck.statement import single_batch
 from borealis_py.engine.partitioner import partitions_of, sort_by_key
 from borealis_py.engine.rows import canonical_hash, merge
 from borealis_py.engine.sums.grouped import Measure, MeasureKind, grouped

@@ -16,7 +16,8 @@ from borealis_py.engine.applied.window_apply import WindowApplyOperator
 from borealis_py.engine.classes import OperatorClass, most_general
 from borealis_py.engine.codec import ArrowRowCodec, ArrowSourceCodec
 from borealis_py.engine.compile import Compiled, Operator, compile_plan
-from borealis_py.engine.duck import MEMORY_BYTES, Duck
+from borealis_py.engine.duck.connection import MEMORY_BYTES
+from borealis_py.engine.duck.statement import Duck
 from borealis_py.engine.fingerprint import fingerprint
 from borealis_py.engine.keyed.join import JoinOperator
 from borealis_py.engine.keyed.keeping import KeepingOperator

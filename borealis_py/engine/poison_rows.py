@@ -13,7 +13,8 @@ from typing import NamedTuple, Protocol
 import numpy as np
 import pyarrow as pa
 
-from borealis_py.engine.duck import RowError, Statement
+from borealis_py.engine.duck.faults import RowError
+from borealis_py.engine.duck.statement import Statement
 
 
 class Runs(Protocol):

@@ -10,7 +10,8 @@ from dataclasses import dataclass
 import duckdb
 import pyarrow as pa
 
-from borealis_py.engine.duck import REFUSALS, Duck, Statement, first_line, with_feed
+from borealis_py.engine.duck.faults import REFUSALS, first_line
+from borealis_py.engine.duck.statement import Duck, Statement, with_feed
 from borealis_py.engine.expressions import Expression, bound, describe
 from borealis_py.query.errors import QueryError
 from borealis_py.query.spec import AppSpec

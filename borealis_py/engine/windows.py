@@ -9,7 +9,7 @@ from functools import partial
 import pyarrow as pa
 
 from borealis_py.engine import aggregates as agg
-from borealis_py.engine.duck import Statement
+from borealis_py.engine.duck.statement import Statement
 from borealis_py.engine.expressions import Expression, Tree, sql_of, to_sql
 from borealis_py.engine.operators import WindowOperator
 from borealis_py.engine.statements import Relation, Sql, StatementCompiler, q

@@ -10,8 +10,9 @@ import duckdb
 import pyarrow as pa
 import pytest
 
-from borealis_py.engine import duck as duck_module
-from borealis_py.engine.duck import UNREADABLE, Duck, RowError
+from borealis_py.engine.duck import faults
+from borealis_py.engine.duck.faults import UNREADABLE, RowError
+from borealis_py.engine.duck.statement import Duck
 from borealis_py.engine.poison_rows import isolate_bad_rows, run_by_part
 from sunion.errors import EngineOutOfMemory
 from tests.engine import worlds
@@ -104,17 +105,17 @@ def test_one_bad_row_of_many_takes_few_runs() -> None:
 
 
 def judged(error: Exception) -> type[Exception]:
-    return type(duck_module._judged(error))
+    return type(faults.judged(error))
 
 
 def test_faults_of_the_process_are_known_by_name() -> None:
-    faults = (duckdb.InterruptException, duckdb.InternalException, duckdb.FatalException, duckdb.IOException,
-              duckdb.HTTPException, duckdb.ConnectionException)  # fmt: skip
-    assert [judged(fault("x")) for fault in faults] == list(faults)
+    kinds = (duckdb.InterruptException, duckdb.InternalException, duckdb.FatalException, duckdb.IOException,
+             duckdb.HTTPException, duckdb.ConnectionException)  # fmt: skip
+    assert [judged(kind("x")) for kind in kinds] == list(kinds)
     assert judged(duckdb.OutOfMemoryException("x")) is EngineOutOfMemory
     assert judged(pa.ArrowMemoryError("x")) is EngineOutOfMemory
     for unsure in (duckdb.SyntaxException("x"), duckdb.SerializationException("x"), RuntimeError("x")):
-        found = duck_module._judged(unsure)
+        found = faults.judged(unsure)
         assert isinstance(found, RowError)
         assert not found.sure
 

@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 
 from borealis_py import App
 from borealis_py.engine import compile_query
-from borealis_py.engine.duck import RowError, Statement
+from borealis_py.engine.duck.faults import RowError
+from borealis_py.engine.duck.statement import Statement
 from borealis_py.engine.kernel import DuckKernel
 from borealis_py.engine.operators import WindowOperator
 from borealis_py.engine.sums.grouped import GroupedSums

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from borealis_py.engine.applied.called import CalledFunction
 from borealis_py.engine.classes import OperatorClass
-from borealis_py.engine.duck import RowError
+from borealis_py.engine.duck.faults import RowError
 from borealis_py.engine.operators import NodeOutputs, Rows, Slice, without_bad_rows
 from borealis_py.engine.rows import buckets_of, by_bucket, joined, row_sizes
 from borealis_py.query.names import STIME

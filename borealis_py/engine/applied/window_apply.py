@@ -9,7 +9,8 @@ import numpy as np
 import pyarrow as pa
 
 from borealis_py.engine.applied.called import CalledFunction
-from borealis_py.engine.duck import RowError, Statement
+from borealis_py.engine.duck.faults import RowError
+from borealis_py.engine.duck.statement import Statement
 from borealis_py.engine.operators import Partial, Rows, Slice, WindowedOperator, dead_letter_values, refuse_window
 from borealis_py.engine.poison_rows import group_numbers
 from borealis_py.engine.rows import joined, row_sizes

@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from borealis_py.engine.classes import OperatorClass
-from borealis_py.engine.duck import Statement
+from borealis_py.engine.duck.statement import Statement
 from borealis_py.engine.keyed.kept_rows import Kept, KeptRows, hashed
 from borealis_py.engine.operators import NodeOutputs, Partial, Rows, Slice
 from borealis_py.engine.state.increments import StatePart

@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from borealis_py.engine.duck import Statement
+from borealis_py.engine.duck.statement import Statement
 from borealis_py.engine.operators import Partial
 from borealis_py.engine.rows import buckets_of, row_sizes, runs_of
 from borealis_py.engine.state.increments import PartIncrement, grown

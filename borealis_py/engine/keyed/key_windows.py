@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from borealis_py.engine.classes import OperatorClass
-from borealis_py.engine.duck import Statement
+from borealis_py.engine.duck.statement import Statement
 from borealis_py.engine.keyed.keeping import EVER, KeepingOperator
 from borealis_py.engine.keyed.kept_rows import HASH, Found, hashed, taken
 from borealis_py.engine.keyed.open_rows import PLACE, START, OpenRows, numbered

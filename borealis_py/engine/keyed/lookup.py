@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 
 from borealis_py.engine.classes import OperatorClass
-from borealis_py.engine.duck import Statement
+from borealis_py.engine.duck.statement import Statement
 from borealis_py.engine.keyed.keeping import EVER, KeepingOperator, check_memory
 from borealis_py.engine.keyed.kept_rows import Found, hashed, sizes, sizes_at, taken, usable
 from borealis_py.engine.keyed.kept_table import KeptTable, TableChanges

@@ -18,7 +18,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from borealis_py.engine.duck import Statement, checked, empty
+from borealis_py.engine.duck.statement import Statement, checked, empty
 
 KEY_TYPES = (pa.string(), pa.int64(), pa.bool_())
 """Types of keys of which equal values have equal bits. Doubles do not: 0.0 and -0.0 are one key."""

@@ -10,6 +10,7 @@ from unittest import mock
 
 from borealis_py.log.stream_topics import StreamTopics
 from borealis_py.node import acknowledging, trimmer
+from borealis_py.node import replica as replica_module
 from borealis_py.node.replica import Replica
 from borealis_py.node.trimmer import Trimmer, Trims
 from borealis_py.protocol.trimming import Graph, KeptCheckpoint, Needs, TrimLimit
@@ -104,7 +105,7 @@ def _whoever_shares_a_number_acknowledges() -> Any:
 
 
 def _nobody_gives_way() -> Any:
-    return mock.patch.object(Replica, "_give_way", return_value=None)
+    return mock.patch.object(replica_module, "give_way", return_value=None)
 
 
 def _audits_hold_too_little() -> Any:

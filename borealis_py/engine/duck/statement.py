@@ -1,8 +1,4 @@
-"""One isolated DuckDB connection and its prepared statements: a record batch in, a record batch out.
-
-The only module that opens DuckDB. Single-threaded, no files, no network, no extensions, configuration locked. It knows
-nothing of queries, windows or buckets.
-"""
+"""Prepared statements of one connection: a record batch in, a record batch out."""
 
 from __future__ import annotations
 
@@ -13,112 +9,18 @@ from typing import Any, TypeVar
 import duckdb
 import pyarrow as pa
 
-from borealis_py.engine import checks
+from borealis_py.engine.duck.connection import MEMORY_BYTES, connect
+from borealis_py.engine.duck.faults import RowError, judged
 from borealis_py.engine.rows import row_sizes
 from borealis_py.protocol.settings import ROW_MAX_BYTES
 from borealis_py.types.arrow import JSON, finished
 from borealis_py.types.values import Misfit
-from sunion.errors import EngineOutOfMemory
 
 T = TypeVar("T")
 
 REOPEN_AFTER_CALLS = 100_000
-"""A connection grows by about 0.25 kB per call (measured on 1.5.6), so it is reopened after this many calls."""
-
-_OF_VALUES = (duckdb.DataError, duckdb.InvalidInputException, duckdb.NotImplementedException, UnicodeDecodeError)
-"""Errors that only a value can cause: a failed CAST, overflow, a bad argument, an unknown time zone. The last one
-occurs when the engine truncates a message within a character of a value.
-"""
-_OF_THE_PROCESS = (
-    duckdb.InterruptException,
-    duckdb.InternalException,
-    duckdb.FatalException,
-    duckdb.IOException,
-    duckdb.ConnectionException,
-)
-"""Faults of the process: they say nothing about the row."""
-_OUT_OF_MEMORY = (duckdb.OutOfMemoryException, MemoryError)
-REFUSALS = (duckdb.Error, UnicodeDecodeError, MemoryError)
-"""Everything the engine raises for SQL that it rejects; always reported to the user."""
-
-
-UNREADABLE = "the engine refuses it with a message that is not valid UTF-8"
-"""Instead of a message that quotes half a character: some versions of Python have it, some an empty one, and replicas
-must say the same."""
-
-
-class RowError(Exception):
-    """A statement failed, perhaps because of a value in a row. The text is the reason, one line.
-
-    `sure`: errors of this kind come from values alone. Any other may also be a fault of the process: it blames a row
-    only if a fresh connection raises it again (`poison_rows`).
-    """
-
-    def __init__(self, reason: str, sure: bool) -> None:
-        super().__init__(reason)
-        self.sure = sure
-
-
-# filter_pushdown: Arrow would evaluate a filter pushed into its scan, and it compares NaN differently; also, a filter
-# stays where the user wrote it, so that the optimiser does not decide which row fails in which expression.
-# reorder_filter, sum_rewriter: we fix the order of evaluation and of additions.
-_DISABLED = "filter_pushdown,reorder_filter,sum_rewriter,statistics_propagation"
-
-_CONFIG: dict[str, str | bool | int | float | list[str]] = {
-    "threads": 1,
-    "enable_external_access": False,
-    "autoinstall_known_extensions": False,
-    "autoload_known_extensions": False,
-    "allow_community_extensions": False,
-    "python_enable_replacements": False,  # a name in SQL never means a Python variable
-    "temp_directory": "",
-}
-_SETTINGS = (
-    "SET TimeZone='UTC'",
-    "SET ieee_floating_point_ops=true",
-    "SET integer_division=false",
-    "SET default_null_order='NULLS_LAST'",
-    f"SET disabled_optimizers='{_DISABLED}'",
-    "SET explain_output='all'",  # EXPLAIN shows what was bound (`expressions.bound`)
-)
-
-
-MEMORY_BYTES = 1 << 30
-"""Memory limit of one connection's engine, unless the configuration sets another (`engine_memory`)."""
-
-
-def close_default() -> None:
-    """Close the connection that DuckDB opens for itself on import, and end its thread. It may open another."""
-    duckdb.close()
-
-
-def open_default() -> None:
-    """Open that connection before several threads need it. Of two that open it at once, one would hold Python's lock
-    and wait for DuckDB's, and the other the reverse."""
-    duckdb.default_connection()
-
-
-def connect(memory_bytes: int = MEMORY_BYTES, *, lock: bool = True) -> duckdb.DuckDBPyConnection:
-    """An isolated connection. With `lock`, SET can no longer change it.
-
-    It never has a temporary directory: spilled rows are added in another order, which changes the last bits of sums.
-    """
-    connection = duckdb.connect(config={**_CONFIG, "memory_limit": f"{memory_bytes}B"})
-    checks.register(connection)
-    for setting in _SETTINGS:
-        connection.execute(setting)
-    if lock:
-        connection.execute("SET lock_configuration=true")
-    return connection
-
-
-def first_line(error: BaseException) -> str:
-    """DuckDB's message without its excerpt of the SQL, which is generated and not the user's."""
-    text = "" if isinstance(error, UnicodeDecodeError) else str(error)
-    if not text and isinstance(error, (UnicodeDecodeError, duckdb.Error)):
-        return UNREADABLE
-    line = checks.reason_of(text.split("\n", 1)[0].strip())
-    return line if len(line) <= 300 else line[:297] + "..."
+"""Through pyarrow's scanner, a connection of 1.5.6 grows by about 0.25 kB per call (through `plain_scan` by nothing), so
+it is reopened after this many calls."""
 
 
 class ScanInput:
@@ -189,7 +91,7 @@ class Statement:
         try:
             table = self._duck.connection.execute(self._execute).to_arrow_table()
         except Exception as exc:
-            raise _judged(exc) from exc
+            raise judged(exc) from exc
         finally:
             self._feed.clear()
         return checked(single_batch(table), self.output, self.row_max_bytes)
@@ -254,18 +156,6 @@ def with_feed(
         return use(duck.connection, "bind_feed")
     finally:
         duck.connection.unregister("bind_feed")
-
-
-def _judged(error: Exception) -> Exception:
-    """Classify an error of a run: caused by a value, perhaps by a value, or by the process."""
-    if isinstance(error, _OUT_OF_MEMORY):
-        return EngineOutOfMemory(
-            f"{first_line(error)}. Raise `engine_memory` in borealis.yaml (or BOREALIS_ENGINE_MEMORY) and run "
-            "`borealis up` again: it resumes from its last checkpoint. Windows of fewer keys or rows need less"
-        )
-    if isinstance(error, _OF_THE_PROCESS):
-        return error
-    return RowError(first_line(error), isinstance(error, _OF_VALUES))
 
 
 def checked(batch: pa.RecordBatch, schema: pa.Schema, row_max_bytes: int) -> pa.RecordBatch:
