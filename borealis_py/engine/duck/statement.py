@@ -19,8 +19,8 @@ from borealis_py.types.values import Misfit
 T = TypeVar("T")
 
 REOPEN_AFTER_CALLS = 100_000
-"""Through pyarrow's scanner, a connection of 1.5.6 grows by about 0.25 kB per call (through `plain_scan` by nothing), so
-it is reopened after this many calls."""
+"""Through pyarrow's scanner, a connection of 1.5.6 grows by about 0.25 kB per call (through `plain_scan` by nothing).
+It is reopened after this many calls."""
 
 
 class ScanInput:
