@@ -79,22 +79,32 @@ def _gap(app: str, query: str, lost: LostRange) -> Iterator[NewRecord]:
     what = f"bucket {last} is" if lost.first == last else f"buckets {lost.first} to {last} are"
     reason = f"gap: {what} lost: no replica ran, or retention was too short"
     letter = dead_letter(app, query, last, Reject(query, -1, reason))
-    yield msgspec.structs.replace(letter, headers=(*letter.headers, ("gap", b"%d:%d" % (lost.first, lost.end))))
+    yield msgspec.structs.replace(letter, headers=(*letter.headers, gap_header(lost)))
     key = GAP_KEY + str(lost.first).encode()
     yield NewRecord(Feed(topics.progress(app, query)), msgspec.json.encode(lost), key)
 
 
+def gap_header(lost: LostRange) -> tuple[str, bytes]:
+    """Of the dead letter that names it."""
+    return "gap", b"%d:%d" % (lost.first, lost.end)
+
+
 def read_gap(record: Record, life: Life) -> LostRange | None:
     """The gap that a record of a progress topic tells; None: none, or garbage, or another life's."""
-    if not (record.key or b"").startswith(GAP_KEY):
+    if not is_gap(record):
         return None
     lost = _decoded(record, LostRange)
     return lost if lost is not None and lost.first < lost.end and life.owns(record, lost.app_uid) else None
 
 
-def tells_gap(record: Record) -> bool:
-    """Whether a record of a progress or dead-letter topic names lost buckets."""
-    return (record.key or b"").startswith(GAP_KEY) or "gap" in dict(record.headers)
+def is_gap(record: Record) -> bool:
+    """Whether a record of a progress topic names lost buckets."""
+    return (record.key or b"").startswith(GAP_KEY)
+
+
+def letter_of_gap(record: Record) -> bool:
+    """Whether a dead letter names lost buckets: with `gap_header`."""
+    return "gap" in dict(record.headers)
 
 
 def row_headers(bucket: int, index: int, stime: int) -> tuple[tuple[str, bytes], ...]:
@@ -130,7 +140,7 @@ def read_progress(record: Record, life: Life, origin: int) -> int | None:
 
     Ignored are records of another life, garbage, and buckets before the app's first, which no writer ever writes.
     """
-    if (record.key or b"").startswith(GAP_KEY):
+    if is_gap(record):
         return None
     progress = _decoded(record, Progress)
     if progress is None or not life.owns(record, progress.app_uid):

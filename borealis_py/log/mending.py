@@ -16,11 +16,13 @@ from borealis_py.log.base import Feed, Lookup, Mend, NewRecord, Record, Resume
 from borealis_py.log.corrected import (
     LostRange,
     Progress,
+    gap_header,
+    is_gap,
     letter_id,
+    letter_of_gap,
     progress_record,
     read_gap,
     row_id,
-    tells_gap,
     told_by,
 )
 from borealis_py.log.progress import Published, last
@@ -68,8 +70,10 @@ class Mender:
             return None
         # What only this process knows of may lie before what others have mended meanwhile.
         hidden = [(output, record) for output, at in seen for record in _hidden(output, at, raw, upto, upto != shown)]
-        lost = self._lost(committed, hidden) if hidden and self.published.gap else ()
-        again = [_as_it_is(record, output) for output, record in hidden if not _is_lost(record, output, lost)]
+        if hidden and self.published.gap:
+            lost = self._lost(committed, hidden, said)
+            hidden = [(output, record) for output, record in hidden if self._was_committed(record, output, lost)]
+        again = [_as_it_is(record, output) for output, record in hidden]
         if not again and said == upto:
             return None
         why = f"{self._progress_feed.topic}: below bucket {upto} the broker lost markers of what was committed"
@@ -127,15 +131,33 @@ class Mender:
         gaps = [_Output(self._progress_feed, self._gap_id, LETTERS_WINDOW, False)] if self.published.gap else []
         return [*rows, letters, *gaps]
 
-    def _lost(self, committed: Lookup, hidden: Sequence[tuple[_Output, Record]]) -> list[LostRange]:
-        """The gaps that are published, or hidden. They are few, and may lie far back."""
-        feed = self._progress_feed
-        told = [record for output, record in hidden if output.feed == feed]
-        records = (*committed.read(feed, *committed.bounds(feed)), *told)
-        return [lost for record in records if (lost := read_gap(record, self.published.life)) is not None]
+    def _lost(self, committed: Lookup, hidden: Sequence[tuple[_Output, Record]], said: int | None) -> list[LostRange]:
+        """The gaps that are published, few, and maybe far back; and those that are hidden, but for what lies below
+        progress that can be seen: they were aborted, and others have published those buckets."""
+        feed, progress = self._progress_feed, self.published.said(committed)
+        below = progress if progress is not None and progress == said else 0  # any other is not credible
+        gaps = (self._gap(record) for record in committed.read(feed, *committed.bounds(feed)))
+        unseen = (self._gap(record) for output, record in hidden if output.feed == feed)
+        return [
+            *(gap for gap in gaps if gap is not None),
+            *(gap for gap in unseen if gap is not None and gap.end > below),
+        ]
+
+    def _was_committed(self, record: Record, output: _Output, lost: Sequence[LostRange]) -> bool:
+        """Whether something hidden was, as far as gaps show (R18): a row or dead letter of a bucket that was named lost
+        later was not, or the bucket would be published."""
+        if letter_of_gap(record):
+            return any(gap_header(gap) in record.headers for gap in lost)
+        if is_gap(record):
+            return self._gap(record) in lost
+        at = output.id(record)
+        return at is None or not any(gap.first <= at.bucket < gap.end for gap in lost)
+
+    def _gap(self, record: Record) -> LostRange | None:
+        return read_gap(record, self.published.life)
 
     def _gap_id(self, record: Record) -> TupleId | None:
-        lost = read_gap(record, self.published.life)
+        lost = self._gap(record)
         return None if lost is None else TupleId(lost.end - 1, 0)
 
 
@@ -195,13 +217,6 @@ def _hidden(output: _Output, seen: _Last | None, raw: Lookup, upto: int, mended:
 def _as_it_is(record: Record, output: _Output) -> NewRecord:
     stamp = record.timestamp_ms if output.stamped else None
     return NewRecord(record.feed, record.value, record.key, stamp, record.headers)
-
-
-def _is_lost(record: Record, output: _Output, lost: Sequence[LostRange]) -> bool:
-    """Whether it is a row or dead letter of a bucket that was named lost later (R18), not the gap itself: who wrote it
-    did not commit, or the bucket would be published."""
-    at = output.id(record)
-    return at is not None and not tells_gap(record) and any(gap.first <= at.bucket < gap.end for gap in lost)
 
 
 def _row_id(record: Record) -> TupleId | None:

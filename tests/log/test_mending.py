@@ -8,7 +8,7 @@ import pytest
 
 from borealis_py.log import topics
 from borealis_py.log.base import Feed, NewRecord, TopicSpec
-from borealis_py.log.corrected import Progress, letter_id, read_gap, row_id, transaction
+from borealis_py.log.corrected import Progress, is_gap, letter_id, progress_record, read_gap, row_id, transaction
 from borealis_py.log.description import Life
 from borealis_py.log.mending import Mender
 from borealis_py.log.progress import Published
@@ -32,6 +32,7 @@ class World:
         self.log = MemoryLog(Scheduler(1_700_000_000_000_000), 0)
         self.client = self.log.client("a")
         self.client.admin().create([TopicSpec(feed.topic) for feed in (*ALL, Feed(topics.acks(APP)))])
+        self.closed: int | None = None
         self.loses: Collection[Feed] = ()
         self.log.broker.losing.append(lambda parts: [p for p in parts if p.feed in self.loses])
 
@@ -56,7 +57,7 @@ class World:
 
     def next(self, known: int | None = None, corrected: bool = True):  # type: ignore[no-untyped-def]
         told = Published(APP, NODE, corrected, Life("a1"), ORIGIN, gap=True)
-        mender = Mender(told, told.upto, known, lambda bucket: Progress("a1", bucket, 0, 2))
+        mender = Mender(told, lambda log: told.upto(log, self.closed), known, lambda b: Progress("a1", b, 0, 2))
         return mender.next(self.client.lookup(), MemoryLookup(self.client, committed=False))
 
     def upto(self) -> int | None:
@@ -67,11 +68,15 @@ class World:
         return rows, [str(letter_id(r, NODE)) for r in self.log.committed(LETTERS)]
 
 
-def records(first: int, end: int) -> list[NewRecord]:
-    """Of each bucket two rows and two dead letters."""
-    told = (Reject("s", -1, "unlucky"),) * 2
+def records(first: int, end: int, letters: int = 2) -> list[NewRecord]:
+    """Of each bucket two rows, and dead letters."""
+    told = (Reject("s", -1, "unlucky"),) * letters
     outputs = {b: Output([(b * 1_000, "x"), (b * 1_000, "y")], told) for b in range(first, end)}
     return list(transaction(APP, NODE, outputs, Progress("a1", end, 0, 1), Buckets(1_000), ListKernel()))
+
+
+def gap(first: int, end: int) -> list[NewRecord]:
+    return list(transaction(APP, NODE, {}, Progress("a1", end, 0, 1), Buckets(1_000), ListKernel(), True, first))
 
 
 def both(first: int, end: int) -> tuple[list[str], list[str]]:
@@ -135,8 +140,7 @@ def test_what_was_not_committed_of_buckets_that_are_lost_by_now_stays_away(
 ) -> None:
     """Simulator, seed 86007531: who takes over again found rows that nobody could see below what was published."""
     world.write(records(12, 14), commit=False)
-    gap = list(transaction(APP, NODE, {}, Progress("a1", 15, 0, 1), Buckets(1_000), ListKernel(), True, 12))
-    world.write(gap, loses=hidden)
+    world.write(gap(12, 15), loses=hidden)
     world.write(records(15, 16), commit=False)
     assert world.mended() == ([True] if hidden else [])
     rows, letters = world.seen()
@@ -146,8 +150,7 @@ def test_what_was_not_committed_of_buckets_that_are_lost_by_now_stays_away(
 
 @pytest.mark.parametrize("lost", [(PROGRESS,), (LETTERS,)], ids=["its progress", "its dead letter"])
 def test_a_gap_is_named_again_where_it_was_hidden(world: World, lost: tuple[Feed, ...]) -> None:
-    gap = list(transaction(APP, NODE, {}, Progress("a1", 15, 0, 1), Buckets(1_000), ListKernel(), True, 12))
-    world.write(gap, loses=lost)
+    world.write(gap(12, 15), loses=lost)
     world.write(records(15, 16), commit=False)
     assert world.mended() == [True]
     told = [found for r in world.log.committed(PROGRESS) if (found := read_gap(r, Life("a1"))) is not None]
@@ -155,6 +158,36 @@ def test_a_gap_is_named_again_where_it_was_hidden(world: World, lost: tuple[Feed
     named = [r for r in world.log.committed(LETTERS) if dict(r.headers).get("gap") == b"12:15"]
     assert len(named) == 1
     assert (world.upto(), world.mended()) == (15, [])
+
+
+def test_progress_that_cannot_be_hides_no_gap(world: World) -> None:
+    world.write(gap(12, 15), loses=(PROGRESS,))
+    world.write(records(15, 16), commit=False)
+    world.write([progress_record(APP, NODE, Progress("a1", 1_000, 0, 1))])
+    world.closed = 20
+    assert world.mended() == [True]
+    assert len([r for r in world.log.committed(PROGRESS) if is_gap(r)]) == 1
+
+
+@pytest.mark.parametrize("hidden", [(), (LETTERS,)], ids=["nothing", "dead letters"])
+def test_a_gap_that_was_not_committed_is_not_named_over_what_is_published(
+    world: World, hidden: tuple[Feed, ...]
+) -> None:
+    """Another replica had lost nothing, and published the buckets."""
+    world.write(gap(12, 15), commit=False)
+    world.publish(12, 16, loses=hidden)
+    world.write(records(16, 17), commit=False)
+    assert world.mended() == ([True] if hidden else [])
+    assert (world.upto(), world.seen()) == (16, both(10, 16))
+    assert [r for r in world.log.committed(PROGRESS) if is_gap(r)] == []
+
+
+def test_nor_does_a_dead_letter_name_it(world: World) -> None:
+    world.write(gap(12, 15), commit=False)
+    world.write(records(12, 16, letters=0))
+    world.write(records(16, 17), commit=False)
+    assert world.mended() == []
+    assert (world.upto(), world.seen()) == (16, (both(10, 16)[0], both(10, 12)[1]))
 
 
 def test_an_abort_without_an_end_is_mended_too(world: World) -> None:
