@@ -138,7 +138,7 @@ def test_a_later_owner_is_known_by_its_claim() -> None:
     assert found is not None
     assert found.marks is not None
     assert found.marks[0] == Mark(14, SourceFold(13 * W, 13, "new", 12, 0))
-    assert found.bucket == 17
+    assert found.bucket == 20, "its former owner's rows, which are deleted, may lie 650 ms before their time"
 
 
 @pytest.mark.parametrize("begins", [13, 15], ids=["its claim is deleted", "nothing is left"])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 
 from borealis_py.log.base import Feed, Lookup
@@ -53,9 +53,9 @@ def read_from_what_is_kept(spec: ReplicaSpec, lookup: Lookup, start: StartPoint)
         found = _first_sure(lookup, feed, begins, end, Life(spec.app_uid), mark.fold)
         if found is None:
             return None
-        fold = found.fold
-        whole_us = fold.boundary + fold.lateness_us + spec.timing.ahead_max_us
-        places.append(found)
+        fold = found.place.fold
+        whole_us = fold.boundary + found.lateness_us + spec.timing.ahead_max_us
+        places.append(found.place)
         first = max(first, buckets.last if fold.ended else buckets.closed_by(whole_us + spec.bucket_us - 1))
     for index, of in enumerate(spec.inputs):
         if of.replicas:
@@ -65,7 +65,16 @@ def read_from_what_is_kept(spec: ReplicaSpec, lookup: Lookup, start: StartPoint)
     return replace(start, bucket=Bucket(first), marks=tuple(places), own=said)
 
 
-def _first_sure(lookup: Lookup, feed: Feed, begins: int, end: int, life: Life, before: SourceFold) -> Mark | None:
+@dataclass(frozen=True, slots=True)
+class _Sure:
+    """A place in a source at which its fold is known, and the largest lateness of those known to have owned it so far:
+    what is deleted may be theirs."""
+
+    place: Mark
+    lateness_us: int
+
+
+def _first_sure(lookup: Lookup, feed: Feed, begins: int, end: int, life: Life, before: SourceFold) -> _Sure | None:
     """The first place in what is kept of a source at which its fold is known."""
     many = FIRST_RECORDS
     while True:
@@ -79,22 +88,20 @@ def _first_sure(lookup: Lookup, feed: Feed, begins: int, end: int, life: Life, b
         many *= FURTHER
 
 
-def _after(entries: Sequence[TailEntry], at: int, before: SourceFold) -> Mark | None:
+def _after(entries: Sequence[TailEntry], at: int, before: SourceFold) -> _Sure | None:
     """The place behind the entry `at`, which is its owner's; the entry does not say how late its rows may come, so that
     is known of the owner `before`, or by its claim."""
     header = entries[at].header
     assert isinstance(header, BatchHeader)
     assert header.boundary is not None
     owner = header.epoch, header.uid
-    latenesses = [
-        claim.lateness_us
-        for entry in entries[:at]
-        if isinstance(claim := entry.header, ClaimHeader) and (claim.epoch, claim.uid) == owner
-    ]
+    claims = [claim for entry in entries[:at] if isinstance(claim := entry.header, ClaimHeader)]
+    latenesses = [claim.lateness_us for claim in claims if (claim.epoch, claim.uid) == owner]
     if (before.epoch, before.owner) == owner:
         latenesses.append(before.lateness_us)
     if not latenesses:
         return None
     last_seq, boundary = header.first_seq + header.positions - 1, min(header.boundary, FOREVER)
     fold = SourceFold(boundary, header.epoch, header.uid, last_seq, latenesses[0])
-    return Mark(entries[at].record.offset + 1, fold)
+    place = Mark(entries[at].record.offset + 1, fold)
+    return _Sure(place, max(fold.lateness_us, before.lateness_us, *(claim.lateness_us for claim in claims)))
