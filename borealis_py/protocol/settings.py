@@ -102,8 +102,8 @@ class Timing:
     """How long a writer that does not know what became of its commit waits to take over again; doubled with each loss
     in a row, up to 16 times. Raise it where the broker takes long to answer again."""
     checkpoint_us: int = 2_000_000
-    """How often a replica's state is saved (R12); beside a passive standby every `sync=` of its node, if that is
-    shorter. Raise it where the state is large or its storage slow; a restart then replays more."""
+    """How often a replica's state is saved (R12); beside a passive standby every `sync=` of its node instead. Raise it
+    where the state is large or its storage slow; a restart then replays more."""
     progress_only_us: int = 300_000
     """How often progress is committed where there are no rows, so that a bucket without rows costs no transaction.
     Raise it to spare the broker, but keep it below `patience`, or other replicas take over. 0: in every turn."""

@@ -5,14 +5,12 @@ from __future__ import annotations
 import duckdb
 
 from borealis_py.engine import checks
-from borealis_py.engine.duck import plain_scan
-
-plain_scan.install()
 
 # filter_pushdown: Arrow would evaluate a filter pushed into its scan, and it compares NaN differently; also, a filter
-# stays where the user wrote it, so that the optimiser does not decide which row fails in which expression.
+# stays where the user wrote it, so that the optimiser does not decide which row fails in which expression. `ScanInput`
+# takes none, so that neither do those that joins push (join_filter_pushdown).
 # reorder_filter, sum_rewriter: we fix the order of evaluation and of additions.
-_DISABLED = "filter_pushdown,reorder_filter,sum_rewriter,statistics_propagation"
+_DISABLED = "filter_pushdown,join_filter_pushdown,reorder_filter,sum_rewriter,statistics_propagation"
 
 _CONFIG: dict[str, str | bool | int | float | list[str]] = {
     "threads": 1,

@@ -69,11 +69,11 @@ def obey(spec: ReplicaSpec, said: RecoveryPlan | None) -> None:
 
 def paced(timing: Timing, plan: RecoveryPlan) -> Timing:
     """The timing of a replica whose node recovers like that: a standby tells by heartbeats that nobody runs, and a
-    passive one needs a checkpoint in each interval."""
+    passive one gets a checkpoint in each interval."""
     if plan.stands_by:
         timing = replace(timing, heartbeat_us=min(timing.heartbeat_us, STANDBY_BEAT_US))
     if plan.way is RecoveryWay.PASSIVE_STANDBY:
-        timing = replace(timing, checkpoint_us=min(timing.checkpoint_us, plan.sync_us))
+        timing = replace(timing, checkpoint_us=plan.sync_us)
     return timing
 
 
