@@ -289,3 +289,9 @@ def test_what_takes_longer_than_x_is_tentative_then_corrected_on_a_real_broker(
         found = beyond.killed(stage, 1, said.append)
     assert (found.stills.tentative > 0, found.stills.repeated, found.stills.missing) == (True, 0, 0)
     assert (found.verify, found.audit) == (0, 0)
+
+
+def test_of_what_is_measured_twice_the_least_counts() -> None:
+    """Other work on the machine can only add to it."""
+    alone, more, passive = (WayCores(way=way, cores=cores) for way, cores in (("", 0.5), ("", 0.7), ("p", 0.6)))
+    assert measured.least([more, passive, alone]) == [alone, passive]

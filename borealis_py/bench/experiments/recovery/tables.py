@@ -80,7 +80,8 @@ def _setup(stills: Sequence[WayStills], beyond: BeyondX | None) -> str:
         "corrected stream and checkpoints in Kafka's log beside one replica alone; control: the app's control, status "
         "and progress topics, all queries together. Passive standby and upstream backup have `checkpoints: kafka`. "
         f"CPU, told once for each way: all replicas beside one alone, {BUSY_RATE:,} tuples/s, a window of "
-        f"{BUSY_WINDOW_S} s{'' if beyond is None else _beyond_setup(beyond)}"
+        f"{BUSY_WINDOW_S} s; with one replica, a passive standby and upstream backup the smaller of two measurements"
+        f"{'' if beyond is None else _beyond_setup(beyond)}"
     )
 
 
