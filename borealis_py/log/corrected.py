@@ -38,6 +38,10 @@ class LostRange(msgspec.Struct, frozen=True):
     first: Number
     end: Number
 
+    def overlaps(self, other: LostRange) -> bool:
+        """Whether both name one bucket."""
+        return self.first < other.end and other.first < self.end
+
 
 Said = TypeVar("Said", Progress, LostRange)
 GAP_KEY = b"gap/"

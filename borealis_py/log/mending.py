@@ -69,11 +69,13 @@ class Mender:
         if upto is None:
             return None
         # What only this process knows of may lie before what others have mended meanwhile.
-        hidden = [(output, record) for output, at in seen for record in _hidden(output, at, raw, upto, upto != shown)]
+        hidden = [
+            _Hidden(output, record) for output, at in seen for record in _hidden(output, at, raw, upto, upto != shown)
+        ]
         if hidden and self.published.gap:
-            lost = self._lost(committed, hidden, said)
-            hidden = [(output, record) for output, record in hidden if self._was_committed(record, output, lost)]
-        again = [_as_it_is(record, output) for output, record in hidden]
+            lost = self._lost(committed, raw, hidden, said)
+            hidden = [one for one in hidden if self._was_committed(one.record, one.output, lost)]
+        again = [_as_it_is(one.record, one.output) for one in hidden]
         if not again and said == upto:
             return None
         why = f"{self._progress_feed.topic}: below bucket {upto} the broker lost markers of what was committed"
@@ -131,17 +133,39 @@ class Mender:
         gaps = [_Output(self._progress_feed, self._gap_id, LETTERS_WINDOW, False)] if self.published.gap else []
         return [*rows, letters, *gaps]
 
-    def _lost(self, committed: Lookup, hidden: Sequence[tuple[_Output, Record]], said: int | None) -> list[LostRange]:
-        """The gaps that are published, few, and maybe far back; and those that are hidden, but for what lies below
-        progress that can be seen: they were aborted, and others have published those buckets."""
+    def _lost(self, committed: Lookup, raw: Lookup, hidden: Sequence[_Hidden], said: int | None) -> list[LostRange]:
+        """The gaps that were committed: those that are published, few and maybe far back, and what shows of those that
+        are hidden. Of two that overlap the later one was."""
         feed, progress = self._progress_feed, self.published.said(committed)
+        shown = [gap for r in committed.read(feed, *committed.bounds(feed)) if (gap := self._gap(r)) is not None]
+        told = [one.record for one in hidden if one.output.feed == feed]
+        unseen = [(record.offset, gap) for record in told if (gap := self._gap(record)) is not None]
+        if not unseen:
+            return shown
         below = progress if progress is not None and progress == said else 0  # any other is not credible
-        gaps = (self._gap(record) for record in committed.read(feed, *committed.bounds(feed)))
-        unseen = (self._gap(record) for output, record in hidden if output.feed == feed)
-        return [
-            *(gap for gap in gaps if gap is not None),
-            *(gap for gap in unseen if gap is not None and gap.end > below),
-        ]
+        evidence = self._evidence(committed, raw)
+        proved = [gap for _, gap in unseen if evidence.names(gap)]
+        for _, gap in sorted(unseen, key=lambda one: one[0], reverse=True):
+            own = self.known is not None and below < gap.end <= self.known
+            may = own or (gap.first >= below and not evidence.denies(gap))
+            if may and not any(map(gap.overlaps, proved)):
+                proved.append(gap)
+        return [*shown, *proved]
+
+    def _evidence(self, committed: Lookup, raw: Lookup) -> _Evidence:
+        def letters(lookup: Lookup) -> list[Record]:
+            first, end = lookup.bounds(self._letters_feed)
+            found = lookup.read(self._letters_feed, max(first, end - LETTERS_WINDOW), end)
+            return [record for record in found if letter_id(record, self.published.node) is not None]
+
+        def last_row(below: int) -> int | None:
+            def bucket(record: Record) -> int | None:
+                at = _row_id(record)
+                return None if at is None or at.bucket >= below else at.bucket
+
+            return last(committed, self._corrected_feed, bucket) if self.published.corrected else None
+
+        return _Evidence(self.published.node, letters(committed), letters(raw), last_row)
 
     def _was_committed(self, record: Record, output: _Output, lost: Sequence[LostRange]) -> bool:
         """Whether something hidden was, as far as gaps show (R18): a row or dead letter of a bucket that was named lost
@@ -170,6 +194,44 @@ class _Output:
     id: Callable[[Record], TupleId | None]
     window: int | None
     stamped: bool
+
+
+@dataclass(frozen=True, slots=True)
+class _Hidden:
+    """A record of an output that nobody can see."""
+
+    output: _Output
+    record: Record
+
+
+@dataclass(frozen=True, slots=True)
+class _Evidence:
+    """What shows whether a gap was committed whose own record cannot be seen.
+
+    Attributes:
+        node: whose dead letters these are.
+        seen: those that are visible. written: all that lie in the log.
+        last_row: the bucket of the last visible row below a bucket; None: there is none.
+    """
+
+    node: str
+    seen: Sequence[Record]
+    written: Sequence[Record]
+    last_row: Callable[[int], int | None]
+
+    def names(self, gap: LostRange) -> bool:
+        """Its dead letter is visible."""
+        return any(gap_header(gap) in record.headers for record in self.seen)
+
+    def denies(self, gap: LostRange) -> bool:
+        """Its buckets were published: a row of them is visible, or a dead letter was written after the gap's own."""
+        row = self.last_row(gap.end)
+        own = max((r.offset for r in self.written if gap_header(gap) in r.headers), default=0)
+        return (row is not None and row >= gap.first) or any(r.offset > own and self._of(r, gap) for r in self.written)
+
+    def _of(self, record: Record, gap: LostRange) -> bool:
+        at = letter_id(record, self.node)
+        return at is not None and not letter_of_gap(record) and gap.first <= at.bucket < gap.end
 
 
 @dataclass(frozen=True, slots=True)

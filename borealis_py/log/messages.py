@@ -11,7 +11,7 @@ import msgspec
 
 from borealis_py.protocol.incarnation import Disagreement, Heartbeat
 from borealis_py.protocol.settings import Timing
-from borealis_py.query.recovery import SYNC_US, RecoveryPlan, RecoveryWay, plan_of
+from borealis_py.query.recovery import SYNC_MAX_US, SYNC_US, RecoveryPlan, RecoveryWay, plan_of
 from borealis_py.query.retention import AUDITED, Keep
 from sunion.digests import DIGEST_CHARS, TOLD_MAX
 
@@ -88,7 +88,7 @@ class RecoverySetting(msgspec.Struct, frozen=True):
 
     app_uid: str
     way: RecoveryWay
-    sync_us: Annotated[int, msgspec.Meta(gt=0, le=NUMBER_MAX)] = SYNC_US
+    sync_us: Annotated[int, msgspec.Meta(gt=0, le=SYNC_MAX_US)] = SYNC_US
 
     @classmethod
     def of(cls, app_uid: str, plan: RecoveryPlan) -> RecoverySetting:

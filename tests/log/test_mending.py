@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from itertools import pairwise
 
 import pytest
 
 from borealis_py.log import topics
 from borealis_py.log.base import Feed, NewRecord, TopicSpec
-from borealis_py.log.corrected import Progress, is_gap, letter_id, progress_record, read_gap, row_id, transaction
+from borealis_py.log.corrected import Progress, letter_id, progress_record, read_gap, row_id, transaction
 from borealis_py.log.description import Life
 from borealis_py.log.mending import Mender
 from borealis_py.log.progress import Published
@@ -62,6 +63,10 @@ class World:
 
     def upto(self) -> int | None:
         return Published(APP, NODE, True, Life("a1"), ORIGIN).upto(self.client.lookup())
+
+    def gaps(self) -> list[tuple[int, int]]:
+        told = (read_gap(record, Life("a1")) for record in self.log.committed(PROGRESS))
+        return [(one.first, one.end) for one in told if one is not None]
 
     def seen(self) -> tuple[list[str], list[str]]:
         rows = [str(row_id(r)) for r in self.log.committed(ROWS)]
@@ -153,8 +158,7 @@ def test_a_gap_is_named_again_where_it_was_hidden(world: World, lost: tuple[Feed
     world.write(gap(12, 15), loses=lost)
     world.write(records(15, 16), commit=False)
     assert world.mended() == [True]
-    told = [found for r in world.log.committed(PROGRESS) if (found := read_gap(r, Life("a1"))) is not None]
-    assert [(one.first, one.end) for one in told] == [(12, 15)]
+    assert world.gaps() == [(12, 15)]
     named = [r for r in world.log.committed(LETTERS) if dict(r.headers).get("gap") == b"12:15"]
     assert len(named) == 1
     assert (world.upto(), world.mended()) == (15, [])
@@ -166,20 +170,74 @@ def test_progress_that_cannot_be_hides_no_gap(world: World) -> None:
     world.write([progress_record(APP, NODE, Progress("a1", 1_000, 0, 1))])
     world.closed = 20
     assert world.mended() == [True]
-    assert len([r for r in world.log.committed(PROGRESS) if is_gap(r)]) == 1
+    assert world.gaps() == [(12, 15)]
 
 
-@pytest.mark.parametrize("hidden", [(), (LETTERS,)], ids=["nothing", "dead letters"])
+@pytest.mark.parametrize("steps", [(16,), (14, 16)], ids=["at once", "in two steps"])
+@pytest.mark.parametrize(
+    "hidden", [(), (LETTERS,), (PROGRESS,), (ROWS,), (PROGRESS, ROWS), (PROGRESS, LETTERS), (ROWS, LETTERS)]
+)
 def test_a_gap_that_was_not_committed_is_not_named_over_what_is_published(
-    world: World, hidden: tuple[Feed, ...]
+    world: World, hidden: tuple[Feed, ...], steps: tuple[int, ...]
 ) -> None:
     """Another replica had lost nothing, and published the buckets."""
     world.write(gap(12, 15), commit=False)
-    world.publish(12, 16, loses=hidden)
+    for first, end in pairwise((12, *steps)):
+        world.publish(first, end, loses=hidden if end == 16 else ())
     world.write(records(16, 17), commit=False)
     assert world.mended() == ([True] if hidden else [])
     assert (world.upto(), world.seen()) == (16, both(10, 16))
-    assert [r for r in world.log.committed(PROGRESS) if is_gap(r)] == []
+    assert world.gaps() == []
+
+
+@pytest.mark.parametrize("rows", [(12, 16), (15, 16)], ids=["of its buckets", "behind it"])
+def test_rows_alone_or_progress_show_that_a_gap_was_not_committed(world: World, rows: tuple[int, int]) -> None:
+    world.write(gap(12, 15), commit=False)
+    if rows[0] == 15:
+        world.write([progress_record(APP, NODE, Progress("a1", 14, 0, 1))])
+    world.write(records(*rows, letters=0), loses=(PROGRESS,))
+    world.write(records(16, 17), commit=False)
+    assert world.mended() == [True]
+    assert (world.upto(), world.gaps()) == (16, [])
+    assert world.seen() == ([*both(10, 12)[0], *both(*rows)[0]], both(10, 12)[1])
+
+
+def test_of_two_gaps_that_begin_alike_the_later_one_was_committed(world: World) -> None:
+    world.write(gap(12, 17), commit=False)
+    world.write(gap(12, 15), loses=(PROGRESS, LETTERS))
+    world.write(records(17, 18, letters=0), loses=(PROGRESS,))
+    world.write(records(18, 19), commit=False)
+    assert world.mended() == [True]
+    assert (world.upto(), world.gaps()) == (18, [(12, 15)])
+    assert world.seen() == ([*both(10, 12)[0], *both(17, 18)[0]], [*both(10, 12)[1], "14:0"])
+
+
+def test_dead_letters_that_were_aborted_before_it_do_not_speak_against_a_gap(world: World) -> None:
+    world.write(records(12, 14), commit=False)
+    world.write(gap(12, 15), loses=(PROGRESS, LETTERS))
+    world.write(records(15, 16, letters=0), loses=(PROGRESS,))
+    world.write(records(16, 17), commit=False)
+    assert world.mended() == [True]
+    assert (world.upto(), world.gaps()) == (16, [(12, 15)])
+    assert world.seen() == ([*both(10, 12)[0], *both(15, 16)[0]], [*both(10, 12)[1], "14:0"])
+
+
+def test_a_gap_whose_dead_letter_can_be_seen_was_committed(world: World) -> None:
+    """While the query asked for another guarantee, nobody looked for gaps."""
+    world.write(gap(12, 15), loses=(PROGRESS,))
+    world.write(records(15, 16), commit=False)
+    world.write([progress_record(APP, NODE, Progress("a1", 15, 0, 2))])
+    assert world.mended() == [True]
+    assert (world.upto(), world.gaps(), world.mended()) == (15, [(12, 15)], [])
+
+
+def test_a_gap_that_this_process_committed_is_named_even_if_others_published_some_of_it(world: World) -> None:
+    """Or nothing would tell of bucket 14."""
+    world.write(gap(12, 15), loses=ALL)
+    world.write(records(15, 16), commit=False)
+    world.publish(12, 14)
+    assert world.mended(known=15) == [True]
+    assert (world.upto(), world.gaps()) == (15, [(12, 15)])
 
 
 def test_nor_does_a_dead_letter_name_it(world: World) -> None:

@@ -13,7 +13,7 @@ from borealis_py.log.base import Feed, Log, LogError, NewRecord, Record, TopicSp
 from borealis_py.log.description import Life
 from borealis_py.log.messages import RecoverySetting, encode
 from borealis_py.node.dynamic_settings import DynamicSettings
-from borealis_py.node.recovering.setting import STANDBY_BEAT_US, in_force, paced
+from borealis_py.node.recovering.setting import STANDBY_BEAT_US, in_force, increments_of, paced
 from borealis_py.node.spec import ReplicaSpec
 from borealis_py.protocol.settings import Delays, Timing
 from borealis_py.query.recovery import ACTIVE, RecoveryPlan, RecoveryWay
@@ -38,6 +38,7 @@ GARBAGE = [
     b'{"app_uid":"a1","way":"oblivion","sync_us":500000}',
     b'{"app_uid":"a1","way":"passive-standby","sync_us":0}',
     b'{"app_uid":"a1","way":"passive-standby","sync_us":"soon"}',
+    b'{"app_uid":"a1","way":"passive-standby","sync_us":3600000001}',
     b'{"app_uid":"a1","way":"passive-standby","sync_us":1000000000000000000000}',
     b"[" * 100_000,
 ]
@@ -135,6 +136,14 @@ def test_a_passive_standby_gets_a_checkpoint_in_each_interval() -> None:
     assert paced(timing, replace(PASSIVE, sync_us=3_000_000)) == replace(timing, checkpoint_us=3_000_000)
     for way in set(RecoveryWay) - {RecoveryWay.PASSIVE_STANDBY}:
         assert paced(timing, RecoveryPlan(way, 100_000)) == timing
+
+
+@pytest.mark.parametrize(
+    ("sync_us", "most"), [(500_000, 240), (2_500_000, 240), (5_000_000, 120), (600_000_000, 1), (3_600_000_000, 0)]
+)
+def test_the_increments_behind_one_base_are_few_and_of_ten_minutes_at_most(sync_us: int, most: int) -> None:
+    assert increments_of(RecoveryPlan(RecoveryWay.PASSIVE_STANDBY, sync_us)) == most
+    assert increments_of(RecoveryPlan(RecoveryWay.UPSTREAM_BACKUP)) == 0
 
 
 def test_standbys_hear_soon_that_nobody_runs() -> None:

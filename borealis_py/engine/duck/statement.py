@@ -19,7 +19,7 @@ from borealis_py.types.values import Misfit
 
 T = TypeVar("T")
 
-REOPEN_AFTER_CALLS = 100_000
+REOPEN_AFTER_CALLS = 20_000
 """A connection grows by up to 2.5 kB per call (measured on 1.5.6), so it is reopened after this many calls."""
 
 

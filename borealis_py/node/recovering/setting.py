@@ -20,8 +20,8 @@ from borealis_py.query.recovery import RecoveryPlan, RecoveryWay
 log = structlog.get_logger("borealis.settings")
 
 STANDBY_BEAT_US = 100_000
-INCREMENTS_MAX = 240
-"""Behind one base, two minutes of them with the usual `sync`: a start reads them all."""
+INCREMENTS_MAX, INCREMENTS_US = 240, 600_000_000
+"""Behind one base, and in microseconds: a start reads them all, and the log is kept for the oldest base."""
 KIND = "recovery"
 """What the keys of these settings begin with."""
 
@@ -80,4 +80,4 @@ def paced(timing: Timing, plan: RecoveryPlan) -> Timing:
 def increments_of(plan: RecoveryPlan) -> int:
     """How many increments at most follow a base, by the way of recovery. Only a passive standby needs a checkpoint so
     often; the others' are rare, and where each is whole less of the log is kept for an old one (R16)."""
-    return INCREMENTS_MAX if plan.way is RecoveryWay.PASSIVE_STANDBY else 0
+    return min(INCREMENTS_MAX, INCREMENTS_US // plan.sync_us) if plan.way is RecoveryWay.PASSIVE_STANDBY else 0
