@@ -91,6 +91,17 @@ def test_the_others_wait_their_patience_from_when_they_are_ahead() -> None:
     assert driven.turn(FIRST_PATIENCE) == [FenceWriter(1)]
 
 
+def test_who_has_just_begun_to_run_takes_over_without_patience_and_waits_when_it_has_lost_that() -> None:
+    driven = Driven()
+    driven.publishing.at_once = True
+    driven.say(0, 1, 2, end=3)
+    assert driven.turn(0, progress=(0,)) == [FenceWriter(1)]
+    assert driven.turn(1, writer=(WriterReady(1, 2),)) == [Publish(1, 2, 3, {2: ROW})]
+    assert driven.turn(2, writer=(WriterLost(1, fenced=True),)) == [AbandonWriter()]
+    assert driven.turn(1 + FIRST_PATIENCE) == []
+    assert driven.turn(2 + FIRST_PATIENCE) == [FenceWriter(2)]
+
+
 def test_progress_that_moves_starts_patience_again() -> None:
     driven = Driven()
     driven.say(0, 1, end=2)

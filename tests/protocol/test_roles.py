@@ -210,6 +210,20 @@ def test_who_has_started_goes_on_where_another_one_starts_and_ends_where_that_ha
     assert all(one.runs for one in beats)
 
 
+@pytest.mark.parametrize("role", Role)
+def test_only_who_took_over_publishes_at_once(role: Role) -> None:
+    identity, start = Identity(1, 1, "r1", "life"), StartPoint(0, FRAGMENT.initial())
+    config = toy_config(Input.source("s"), timing=TIMING)
+    it = Manager(config, identity=identity, start=start, delays=NodeDelays(D), role=role)
+    assert it.publishing.at_once is (role is Role.TOOK_OVER)
+    if role is Role.STANDS_BY:
+        for at, one in enumerate([beat(1, False)] * (CLAIM_BEATS + STEP_BEATS)):
+            it.control.read(Offset(at), one)
+        it.handle(Turn(1_000))
+        assert it.speaking.runs
+        assert it.publishing.at_once, "it computed before, and speaks now"
+
+
 def test_the_runner_says_how_far_it_has_spoken() -> None:
     found = fold(1, beat(0, True, 4), beat(0, True, 7))
     assert found.runner is not None
