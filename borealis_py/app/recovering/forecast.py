@@ -31,9 +31,9 @@ one's last may have come just before, is not seen: readers of active standbys st
 START_S, WAY_S = 0.15, 0.02
 """From knowing that it is to run until a standby that does not compute gives results again: 0.05 to 0.1 s to find where
 to begin, as much to open its inputs and catch up, in timelines of that bench's kills. A record's way to it."""
-BUCKET_S = 0.0006
-"""To read one bucket again, beside its rows: between the 0.4 ms of `borealis bench recovery` on a quiet machine and its
-0.75 ms on a busy one."""
+BUCKET_S = 0.0002
+"""To read one bucket again, beside its rows as they are tried: at most that is left of what a window of 60 s takes in
+`borealis bench recovery`."""
 COMPUTING_CORES, WAITING_CORES = 0.05, 0.015
 """What a replica takes that computes, beside its rows, and one that does not: of a core, with buckets of 100 ms, by
 `borealis bench recovery` (at 20 000 rows/s: 0.067 and 0.002 to 0.023)."""
