@@ -28,6 +28,7 @@ def test_what_nobody_can_read_any_more_is_lost_and_named(
     source = topics.source(app.state.name, SOURCE)
     with standing_by(app), closing(app.log.lookup()) as lookup:
         assert not any(app.gaps(query) for query in app.queries)
+        app.until_saved()
         app.kill(*REPLICAS)
         end = lookup.bounds(source)[1]
         until(lambda: lookup.bounds(source)[1] > end + 40, "rows that nobody reads")

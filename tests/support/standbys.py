@@ -177,6 +177,18 @@ class StandbyApp:
                 PATIENCE_S,
             )
 
+    def until_saved(self) -> None:
+        """Wait until each query has checkpoints, of all replicas that compute, that are later than the first row by
+        more than its windows: a start from them needs nothing of the source's beginning."""
+        until(lambda: bool(self.sending.rows), "a row is sent")
+        behind = min(dict(self.sending.rows)) // BUCKET_US + 2 * WINDOW_US // BUCKET_US
+
+        def saved(query: str) -> bool:
+            there = [any(s.checkpoint_bucket > behind for s in self.statuses(query, k)) for k in REPLICAS]
+            return all(there) if query in ("active", "activestandby") else any(there)
+
+        until(lambda: all(map(saved, self.queries)), "each query has such checkpoints", PATIENCE_S)
+
     def sums(self, query: str) -> tuple[Sums, int]:
         """What the corrected stream has, and how many rows it has beyond one a window."""
         rows = self.read(topics.stream(self.state.name, query))
