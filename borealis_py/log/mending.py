@@ -22,6 +22,7 @@ from borealis_py.log.corrected import (
     letter_of_gap,
     progress_record,
     read_gap,
+    read_progress,
     row_id,
     told_by,
 )
@@ -31,6 +32,8 @@ from sunion.model import TupleId
 LETTERS_WINDOW = 4_096
 """How many offsets back dead letters and gaps are searched: all nodes of an app share their topic, and progress comes
 once a second."""
+ROWS_WINDOW = 262_144
+"""How many offsets back a row is searched that speaks against a gap."""
 _VAIN = "in-vain"
 
 
@@ -72,7 +75,7 @@ class Mender:
         hidden = [
             _Hidden(output, record) for output, at in seen for record in _hidden(output, at, raw, upto, upto != shown)
         ]
-        if hidden and self.published.gap:
+        if hidden:
             lost = self._lost(committed, raw, hidden, said)
             hidden = [one for one in hidden if self._was_committed(one.record, one.output, lost)]
         again = [_as_it_is(one.record, one.output) for one in hidden]
@@ -134,38 +137,51 @@ class Mender:
         return [*rows, letters, *gaps]
 
     def _lost(self, committed: Lookup, raw: Lookup, hidden: Sequence[_Hidden], said: int | None) -> list[LostRange]:
-        """The gaps that were committed: those that are published, few and maybe far back, and what shows of those that
-        are hidden. Of two that overlap the later one was."""
-        feed, progress = self._progress_feed, self.published.said(committed)
+        """The gaps that were committed: the visible ones, few and maybe far back, and those of the hidden ones for
+        which the log speaks. Where two hidden ones overlap, the later one."""
+        feed = self._progress_feed
         shown = [gap for r in committed.read(feed, *committed.bounds(feed)) if (gap := self._gap(r)) is not None]
         told = [one.record for one in hidden if one.output.feed == feed]
         unseen = [(record.offset, gap) for record in told if (gap := self._gap(record)) is not None]
         if not unseen:
             return shown
-        below = progress if progress is not None and progress == said else 0  # any other is not credible
+        below = last(committed, feed, lambda record: self._credible(record, said)) or 0
         evidence = self._evidence(committed, raw)
-        proved = [gap for _, gap in unseen if evidence.names(gap)]
-        for _, gap in sorted(unseen, key=lambda one: one[0], reverse=True):
+        found = [*shown, *(gap for _, gap in unseen if evidence.names(gap))]
+        for offset, gap in sorted(unseen, key=lambda one: one[0], reverse=True):
             own = self.known is not None and below < gap.end <= self.known
-            may = own or (gap.first >= below and not evidence.denies(gap))
-            if may and not any(map(gap.overlaps, proved)):
-                proved.append(gap)
-        return [*shown, *proved]
+            may = (own or gap.first >= below) and not evidence.denies(gap, offset, max(gap.first, below))
+            if may and not any(map(gap.overlaps, found)):
+                found.append(gap)
+        return found
+
+    def _credible(self, record: Record, said: int | None) -> int | None:
+        """The bucket of a progress record; None: it is none, or beyond what is published."""
+        bucket = read_progress(record, self.published.life, self.published.origin)
+        return None if bucket is None or said is None or bucket > said else bucket
 
     def _evidence(self, committed: Lookup, raw: Lookup) -> _Evidence:
-        def letters(lookup: Lookup) -> list[Record]:
-            first, end = lookup.bounds(self._letters_feed)
-            found = lookup.read(self._letters_feed, max(first, end - LETTERS_WINDOW), end)
-            return [record for record in found if letter_id(record, self.published.node) is not None]
+        def newest(lookup: Lookup, feed: Feed) -> list[Record]:
+            first, end = lookup.bounds(feed)
+            return list(lookup.read(feed, max(first, end - LETTERS_WINDOW), end))
 
-        def last_row(below: int) -> int | None:
-            def bucket(record: Record) -> int | None:
-                at = _row_id(record)
-                return None if at is None or at.bucket >= below else at.bucket
+        told = [(r.offset, read_progress(r, self.published.life, 0)) for r in newest(raw, self._progress_feed)]
+        return _Evidence(
+            self.published.node,
+            newest(committed, self._letters_feed),
+            newest(raw, self._letters_feed),
+            [(offset, bucket) for offset, bucket in told if bucket is not None],
+            lambda below: self._last_row(committed, below),
+        )
 
-            return last(committed, self._corrected_feed, bucket) if self.published.corrected else None
+    def _last_row(self, committed: Lookup, below: int) -> int | None:
+        """The bucket of the last visible row below a bucket, if it is among the newest `ROWS_WINDOW`."""
 
-        return _Evidence(self.published.node, letters(committed), letters(raw), last_row)
+        def bucket(record: Record) -> int | None:
+            at = _row_id(record)
+            return None if at is None or at.bucket >= below else at.bucket
+
+        return last(committed, self._corrected_feed, bucket, ROWS_WINDOW) if self.published.corrected else None
 
     def _was_committed(self, record: Record, output: _Output, lost: Sequence[LostRange]) -> bool:
         """Whether something hidden was, as far as gaps show (R18): a row or dead letter of a bucket that was named lost
@@ -209,29 +225,39 @@ class _Evidence:
     """What shows whether a gap was committed whose own record cannot be seen.
 
     Attributes:
-        node: whose dead letters these are.
-        seen: those that are visible. written: all that lie in the log.
+        node: whose dead letters count.
+        seen: dead letters that are visible. written: all that lie in the log.
+        steps: offset and bucket of all progress that lies in the log.
         last_row: the bucket of the last visible row below a bucket; None: there is none.
     """
 
     node: str
     seen: Sequence[Record]
     written: Sequence[Record]
+    steps: Sequence[tuple[int, int]]
     last_row: Callable[[int], int | None]
 
     def names(self, gap: LostRange) -> bool:
-        """Its dead letter is visible."""
-        return any(gap_header(gap) in record.headers for record in self.seen)
+        """Whether its dead letter is visible."""
+        return any(self._names(record, gap) for record in self.seen)
 
-    def denies(self, gap: LostRange) -> bool:
-        """Its buckets were published: a row of them is visible, or a dead letter was written after the gap's own."""
+    def denies(self, gap: LostRange, offset: int, first: int) -> bool:
+        """Whether buckets of it from `first` on were published: a row of them is visible, or what was written after the
+        gap, which is at this offset, has a dead letter of them or progress between them."""
         row = self.last_row(gap.end)
-        own = max((r.offset for r in self.written if gap_header(gap) in r.headers), default=0)
-        return (row is not None and row >= gap.first) or any(r.offset > own and self._of(r, gap) for r in self.written)
+        own = max((r.offset for r in self.written if self._names(r, gap)), default=0)
+        return (
+            (row is not None and row >= first)
+            or any(r.offset > own and self._of(r, first, gap.end) for r in self.written)
+            or any(at > offset and first < bucket < gap.end for at, bucket in self.steps)
+        )
 
-    def _of(self, record: Record, gap: LostRange) -> bool:
+    def _names(self, record: Record, gap: LostRange) -> bool:
+        return letter_id(record, self.node) is not None and gap_header(gap) in record.headers
+
+    def _of(self, record: Record, first: int, end: int) -> bool:
         at = letter_id(record, self.node)
-        return at is not None and not letter_of_gap(record) and gap.first <= at.bucket < gap.end
+        return at is not None and not letter_of_gap(record) and first <= at.bucket < end
 
 
 @dataclass(frozen=True, slots=True)

@@ -34,6 +34,7 @@ class World:
         self.client = self.log.client("a")
         self.client.admin().create([TopicSpec(feed.topic) for feed in (*ALL, Feed(topics.acks(APP)))])
         self.closed: int | None = None
+        self.gap = True
         self.loses: Collection[Feed] = ()
         self.log.broker.losing.append(lambda parts: [p for p in parts if p.feed in self.loses])
 
@@ -57,7 +58,7 @@ class World:
         return steps
 
     def next(self, known: int | None = None, corrected: bool = True):  # type: ignore[no-untyped-def]
-        told = Published(APP, NODE, corrected, Life("a1"), ORIGIN, gap=True)
+        told = Published(APP, NODE, corrected, Life("a1"), ORIGIN, gap=self.gap)
         mender = Mender(told, lambda log: told.upto(log, self.closed), known, lambda b: Progress("a1", b, 0, 2))
         return mender.next(self.client.lookup(), MemoryLookup(self.client, committed=False))
 
@@ -165,29 +166,50 @@ def test_a_gap_is_named_again_where_it_was_hidden(world: World, lost: tuple[Feed
 
 
 def test_progress_that_cannot_be_hides_no_gap(world: World) -> None:
-    world.write(gap(12, 15), loses=(PROGRESS,))
-    world.write(records(15, 16), commit=False)
+    world.write(gap(12, 15), loses=(PROGRESS, LETTERS))
+    world.write(records(15, 16, letters=0), loses=(PROGRESS,))
+    world.write(records(16, 17), commit=False)
     world.write([progress_record(APP, NODE, Progress("a1", 1_000, 0, 1))])
     world.closed = 20
     assert world.mended() == [True]
     assert world.gaps() == [(12, 15)]
 
 
+@pytest.mark.parametrize("known", [None, 16], ids=["others", "who published them"])
 @pytest.mark.parametrize("steps", [(16,), (14, 16)], ids=["at once", "in two steps"])
 @pytest.mark.parametrize(
     "hidden", [(), (LETTERS,), (PROGRESS,), (ROWS,), (PROGRESS, ROWS), (PROGRESS, LETTERS), (ROWS, LETTERS)]
 )
 def test_a_gap_that_was_not_committed_is_not_named_over_what_is_published(
-    world: World, hidden: tuple[Feed, ...], steps: tuple[int, ...]
+    world: World, hidden: tuple[Feed, ...], steps: tuple[int, ...], known: int | None
 ) -> None:
     """Another replica had lost nothing, and published the buckets."""
     world.write(gap(12, 15), commit=False)
     for first, end in pairwise((12, *steps)):
         world.publish(first, end, loses=hidden if end == 16 else ())
     world.write(records(16, 17), commit=False)
-    assert world.mended() == ([True] if hidden else [])
+    assert world.mended(known) == ([True] if hidden else [])
     assert (world.upto(), world.seen()) == (16, both(10, 16))
     assert world.gaps() == []
+
+
+def test_progress_in_the_middle_shows_that_a_gap_was_not_committed(world: World) -> None:
+    """Without it: buckets 12 to 14 had no output."""
+    world.write(gap(12, 15), commit=False)
+    for end, loses in ((14, (PROGRESS,)), (15, (PROGRESS,))):
+        world.write([progress_record(APP, NODE, Progress("a1", end, 0, 1))], loses=loses)
+    world.write(records(15, 16, letters=0), loses=(PROGRESS,))
+    world.write(records(16, 17), commit=False)
+    assert world.mended() == [True]
+    assert (world.upto(), world.gaps()) == (16, [])
+
+
+def test_whatever_the_guarantee_is_now_no_aborted_gap_is_told_of(world: World) -> None:
+    world.write(gap(12, 15), commit=False)
+    world.write(records(12, 16, letters=0))
+    world.gap = False
+    assert world.mended() == []
+    assert world.seen() == (both(10, 16)[0], both(10, 12)[1])
 
 
 @pytest.mark.parametrize("rows", [(12, 16), (15, 16)], ids=["of its buckets", "behind it"])
@@ -202,14 +224,15 @@ def test_rows_alone_or_progress_show_that_a_gap_was_not_committed(world: World, 
     assert world.seen() == ([*both(10, 12)[0], *both(*rows)[0]], both(10, 12)[1])
 
 
-def test_of_two_gaps_that_begin_alike_the_later_one_was_committed(world: World) -> None:
-    world.write(gap(12, 17), commit=False)
-    world.write(gap(12, 15), loses=(PROGRESS, LETTERS))
+@pytest.mark.parametrize(("aborted", "committed"), [(17, 15), (15, 17)])
+def test_of_two_gaps_that_begin_alike_the_later_one_was_committed(world: World, aborted: int, committed: int) -> None:
+    world.write(gap(12, aborted), commit=False)
+    world.write(gap(12, committed), loses=(PROGRESS, LETTERS))
     world.write(records(17, 18, letters=0), loses=(PROGRESS,))
     world.write(records(18, 19), commit=False)
     assert world.mended() == [True]
-    assert (world.upto(), world.gaps()) == (18, [(12, 15)])
-    assert world.seen() == ([*both(10, 12)[0], *both(17, 18)[0]], [*both(10, 12)[1], "14:0"])
+    assert (world.upto(), world.gaps()) == (18, [(12, committed)])
+    assert world.seen() == ([*both(10, 12)[0], *both(17, 18)[0]], [*both(10, 12)[1], f"{committed - 1}:0"])
 
 
 def test_dead_letters_that_were_aborted_before_it_do_not_speak_against_a_gap(world: World) -> None:

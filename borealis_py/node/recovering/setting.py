@@ -21,7 +21,8 @@ log = structlog.get_logger("borealis.settings")
 
 STANDBY_BEAT_US = 100_000
 INCREMENTS_MAX, INCREMENTS_US = 240, 600_000_000
-"""Behind one base, and in microseconds: a start reads them all, and the log is kept for the oldest base."""
+"""How many increments follow one base at most, and over how many microseconds: a start reads them all, and the log is
+kept for the oldest base."""
 KIND = "recovery"
 """What the keys of these settings begin with."""
 
