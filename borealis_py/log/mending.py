@@ -157,15 +157,18 @@ class Mender:
 
     def _credible(self, record: Record, said: int | None) -> int | None:
         """The bucket of a progress record; None: it is none, or beyond what is published."""
-        bucket = read_progress(record, self.published.life, self.published.origin)
+        bucket = self._progress(record)
         return None if bucket is None or said is None or bucket > said else bucket
+
+    def _progress(self, record: Record) -> int | None:
+        return read_progress(record, self.published.life, self.published.origin)
 
     def _evidence(self, committed: Lookup, raw: Lookup) -> _Evidence:
         def newest(lookup: Lookup, feed: Feed) -> list[Record]:
             first, end = lookup.bounds(feed)
             return list(lookup.read(feed, max(first, end - LETTERS_WINDOW), end))
 
-        told = [(r.offset, read_progress(r, self.published.life, 0)) for r in newest(raw, self._progress_feed)]
+        told = [(r.offset, self._progress(r)) for r in newest(raw, self._progress_feed)]
         return _Evidence(
             self.published.node,
             newest(committed, self._letters_feed),

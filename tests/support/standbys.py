@@ -17,6 +17,7 @@ import psutil
 from borealis_py.api import publisher
 from borealis_py.app import launch
 from borealis_py.app.process_spec import ProcessSpec
+from borealis_py.app.replica_health import all_compute
 from borealis_py.app.replicas import ProcessName, ReplicaProcesses
 from borealis_py.client.publisher import Publisher
 from borealis_py.kafka.log import KafkaLog
@@ -184,8 +185,9 @@ class StandbyApp:
         behind = min(dict(self.sending.rows)) // BUCKET_US + 2 * WINDOW_US // BUCKET_US
 
         def saved(query: str) -> bool:
-            there = [any(s.checkpoint_bucket > behind for s in self.statuses(query, k)) for k in REPLICAS]
-            return all(there) if query in ("active", "activestandby") else any(there)
+            said = [self.statuses(query, k) for k in REPLICAS]
+            there = [any(s.checkpoint_bucket > behind for s in of) for of in said]
+            return all(there) if any(all_compute(s) for of in said for s in of) else any(there)
 
         until(lambda: all(map(saved, self.queries)), "each query has such checkpoints", PATIENCE_S)
 

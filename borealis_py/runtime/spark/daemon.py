@@ -16,7 +16,6 @@ from borealis_py.runtime.lean_imports import hidden, load_engine
 
 LOADED = (
     "pyspark.worker",
-    "pyarrow.dataset",
     "borealis_py.runtime.kernel_check",
     "borealis_py.runtime.spark.replica_task",
     "borealis_py.kafka.log",
