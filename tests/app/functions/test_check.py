@@ -24,7 +24,7 @@ PLANTED = {
     "neighbours": (PARTS, "return pa.table({'y': pc.subtract(t['x'], pc.min(t['stime'].cast(pa.float64())))})"),
     "position": (PARTS, "return pa.table({'y': [float(n) for n in range(len(t))]})"),
     "many": (ALONE, "return pa.table({'y': [1.0 if len(t) > 1 else 2.0] * len(t)})"),
-    "set_order": (ELSEWHERE, "return pa.table({'y': [float(''.join(map(str, {'1', '22', '333', '4444'})))] * len(t)})"),
+    "set_order": (ELSEWHERE, "return pa.table({'y': [float(''.join({*map(str, range(10, 30))}))] * len(t)})"),
     "zone": (ELSEWHERE, "return pa.table({'y': [float(time.localtime(s / 1e6)[3]) for s in t['stime'].to_pylist()]})"),
     "threads": (ELSEWHERE, "return pa.table({'y': [float(pa.cpu_count())] * len(t)})"),
 }  # fmt: skip
