@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Container, Iterator, Mapping, Sequence
 
-import numpy as np
 import pyarrow as pa
 
 from borealis_py.engine.applied.apply import ApplyOperator
@@ -23,7 +22,7 @@ from borealis_py.engine.keyed.join import JoinOperator
 from borealis_py.engine.keyed.keeping import KeepingOperator
 from borealis_py.engine.operators import NodeOutputs, Partial, Slice, WindowedOperator
 from borealis_py.engine.partitioner import split_by_partition
-from borealis_py.engine.rows import ArrowRows, buckets_of, by_bucket, joined
+from borealis_py.engine.rows import ArrowRows, buckets_of, by_bucket, in_buckets, joined
 from borealis_py.engine.state.increments import StatePart, WindowEntries
 from borealis_py.protocol.settings import ROW_MAX_BYTES
 from borealis_py.query.errors import QueryError, did_you_mean
@@ -151,10 +150,8 @@ class DuckKernel(ArrowRows, ArrowRowCodec):
     def _together(self, buckets: Sequence[int], parts: Batches) -> pa.RecordBatch | None:
         """One input's rows of several buckets."""
         rows = joined(parts)
-        if rows is not None:
-            counts = [0 if part is None else part.num_rows for part in parts]
-            if not np.array_equal(buckets_of(rows, self.app.bucket_us), np.repeat(buckets, counts)):
-                raise ValueError(f"rows whose stime is in none of the buckets {buckets[0]}..{buckets[-1]} they are in")
+        if rows is not None and not in_buckets(rows, buckets, parts, self.app.bucket_us):
+            raise ValueError(f"rows whose stime is in none of the buckets {buckets[0]}..{buckets[-1]} they are in")
         return rows
 
     def _run(self, part: Slice, state: KernelState, outputs: dict[int, Output]) -> KernelState:

@@ -168,9 +168,11 @@ class WindowedOperator(ABC):
         content = [*state, *(self._collected(part, rows) if rows is not None else ())]
         if not content:
             return None, ()
+        needed = self._next_end(part.end) - self.size
+        if self._next_end(max(content[0][0], part.first)) > part.end:  # live, mostly: none closes
+            return None, tuple(entry for entry in content if entry[0] >= needed)
         buckets = np.array([bucket for bucket, _ in content])
         found = joined([self._closed(part, windows) for windows in self._windows(part, buckets, content)])
-        needed = self._next_end(part.end) - self.size
         return found, tuple(content[int(np.searchsorted(buckets, needed)) :])
 
     def _collected(self, part: Slice, rows: pa.RecordBatch) -> Iterator[Partial]:

@@ -30,7 +30,7 @@ def segment_schema(columns: Mapping[str, str]) -> pa.Schema:
 def sorted_by_stime(batch: pa.RecordBatch) -> pa.RecordBatch:
     """Sorted by stime; ties keep their order. A batch already in order is returned unchanged."""
     stimes = batch.column(STIME).to_numpy()
-    if len(stimes) < 2 or bool(np.all(stimes[1:] >= stimes[:-1])):
+    if len(stimes) < 2 or bool((stimes[1:] >= stimes[:-1]).all()):
         return batch
     return batch.take(pa.array(np.argsort(stimes, kind="stable")))
 
@@ -55,13 +55,30 @@ def buckets_of(batch: pa.RecordBatch, width_us: int) -> np.ndarray:
     return found
 
 
+def in_buckets(
+    rows: pa.RecordBatch, buckets: Sequence[int], parts: Sequence[pa.RecordBatch | None], width_us: int
+) -> bool:
+    """Whether the rows of each part are of its bucket. `rows`: those of all parts, joined; at least one."""
+    if len(buckets) == 1:
+        stimes = rows.column(STIME).to_numpy()
+        return bool(stimes.min() // width_us == buckets[0] == stimes.max() // width_us)
+    counts = [0 if part is None else part.num_rows for part in parts]
+    return bool(np.array_equal(buckets_of(rows, width_us), np.repeat(buckets, counts)))
+
+
 def runs_of(buckets: np.ndarray) -> np.ndarray:
     """Index at which each bucket begins, for rows ordered by bucket."""
-    return np.flatnonzero(np.diff(buckets, prepend=-1))
+    begins = np.ones(len(buckets), dtype=bool)
+    np.not_equal(buckets[1:], buckets[:-1], out=begins[1:])
+    starts: np.ndarray = begins.nonzero()[0]
+    return starts
 
 
 def by_bucket(batch: pa.RecordBatch, buckets: np.ndarray) -> Iterator[tuple[int, pa.RecordBatch]]:
     """Split `batch` into (bucket, its rows) without copying. `buckets` holds each row's, ascending."""
+    if len(buckets) and buckets[0] == buckets[-1]:  # live, always
+        yield int(buckets[0]), batch
+        return
     starts = runs_of(buckets)
     ends = [*starts[1:].tolist(), len(buckets)]
     for bucket, start, end in zip(buckets[starts].tolist(), starts.tolist(), ends, strict=True):

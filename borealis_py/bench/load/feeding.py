@@ -111,12 +111,12 @@ def feed(
             to.flush()
             n, delivered_us = kept, now()
             continue
-        end = plan.due_before(source, n, began := now())
+        end = plan.due_before(source, n, now())
         if end > n:
             to.send_many(*plan.rows(source, n, end))
-        else:
-            sleep(max(NAP_S, (plan.stime(source, n) - began) / 1e6))
         n = end
+        if n < plan.count:  # after rows, too: those that became due meanwhile are few
+            sleep(max(NAP_S, (plan.stime(source, n) - now()) / 1e6))
     to.close(end=True)
     return Fed(sent=to.counts.sent, rejected=to.counts.rejected, healed_us=healed_us, delivered_us=delivered_us)
 

@@ -108,7 +108,8 @@ def _numbered(first: np.ndarray, keys: Sequence[pa.Array]) -> tuple[np.ndarray, 
     else:
         there = np.zeros(room, dtype=np.int64)
         there[codes] = 1
-        group, count = (np.cumsum(there) - 1)[codes], int(there.sum())
+        ranks = there.cumsum()
+        group, count = (ranks - 1)[codes], int(ranks[-1])
     row = np.empty(count, dtype=np.int64)
     row[group[::-1]] = np.arange(len(group))[::-1]  # of several, the last assignment stays: the first row's
     return group, row
@@ -116,9 +117,10 @@ def _numbered(first: np.ndarray, keys: Sequence[pa.Array]) -> tuple[np.ndarray, 
 
 def _codes(values: np.ndarray) -> tuple[np.ndarray, int]:
     """The rank of each value among the distinct ones, and how many there are."""
-    steps = np.diff(values)
-    if np.all(steps >= 0):
-        codes = np.concatenate([[0], np.cumsum(steps > 0)])
+    steps = values[1:] - values[:-1]
+    if (steps >= 0).all():
+        codes = np.zeros(len(values), dtype=np.int64)
+        np.cumsum(steps > 0, out=codes[1:])
         return codes, int(codes[-1]) + 1
     found, inverse = np.unique(values, return_inverse=True)
     return inverse, len(found)
