@@ -391,7 +391,7 @@ def _changed_settings(before: AppState | None, spec: AppSpec) -> dict[str, msgsp
     streams = [] if before is None else [*spec.sources, *spec.all_nodes]
     for name in streams:
         if before is not None and before.spec.keeps(name) != spec.keeps(name):
-            values[f"retain/{name}"] = RetainSetting.of(spec.keeps(name))
+            values[f"retain/{name}"] = RetainSetting.of(before.app_uid, spec.keeps(name))
     if before is not None:
         plans = before.changed_recovery(physical(spec))
         values |= {f"recovery/{name}": RecoverySetting.of(before.app_uid, plan) for name, plan in plans.items()}

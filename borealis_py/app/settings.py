@@ -327,7 +327,7 @@ def set_retain(log: Log, state: AppState, name: str, kept: Keep) -> None:
         raise SettingsError(f"{name}: audited is for sources, since audits read nothing else")
     if why := kept_too_short(name, kept, least_us):
         raise SettingsError(f'{why}. Choose a longer one, or "needed"')
-    put_settings(log, state.name, {f"retain/{name}": RetainSetting.of(kept)})
+    put_settings(log, state.name, {f"retain/{name}": RetainSetting.of(state.app_uid, kept)})
 
 
 def set_recovery(log: Log, state: AppState, name: str, plan: RecoveryPlan) -> None:

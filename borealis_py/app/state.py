@@ -254,7 +254,11 @@ def read_settings(log: Log, name: str) -> AppState | None:
             if (found := _of_source(values, source, one.expect_us, description.app_uid))
             != SourceSettings(one.expect_us)
         },
-        {stream: setting.kept for stream, setting in _of_kind(values, "retain", RetainSetting)},
+        {
+            stream: setting.kept
+            for stream, setting in _of_kind(values, "retain", RetainSetting)
+            if setting.app_uid in ("", description.app_uid)
+        },
         {
             node: setting.plan
             for node, setting in _of_kind(values, "recovery", RecoverySetting)

@@ -345,6 +345,8 @@ class KafkaReader:
                 self._arrived_records += sum(len(run.records) for run in runs)
                 self._arrived_bytes += sum(run.size for run in runs)
                 rousing = self._rousing(runs)
+                if rousing:
+                    self._wake_at = None  # else the thread would stop then for nothing
             if rousing:
                 self._wake()
 

@@ -66,16 +66,18 @@ class ExpectedSilence(msgspec.Struct, frozen=True):
 
 
 class RetainSetting(msgspec.Struct, frozen=True):
-    """Settings key `retain/<source or node>`: how much of it is kept beyond what is needed (R16). `lag_us`:
-    microseconds of stime behind the stable frontier; 0: nothing; null: all. `audited`: of a source, what audits have
-    not verified, and nothing else; `lag_us` is null then, so that a reader of an earlier version keeps all."""
+    """Settings key `retain/<source or node>`: how much of it is kept beyond what is needed (R16), in the app's life
+    `app_uid` (empty: written by an earlier version, for whatever life reads it). `lag_us`: microseconds of stime behind
+    the stable frontier; 0: nothing; null: all. `audited`: of a source, what audits have not verified, and nothing else;
+    `lag_us` is null then, so that a reader of an earlier version keeps all."""
 
     lag_us: Number | None
     audited: bool = False
+    app_uid: str = ""
 
     @classmethod
-    def of(cls, kept: Keep) -> RetainSetting:
-        return cls(None, audited=True) if kept == AUDITED else cls(kept)
+    def of(cls, app_uid: str, kept: Keep) -> RetainSetting:
+        return cls(None, True, app_uid) if kept == AUDITED else cls(kept, False, app_uid)
 
     @property
     def kept(self) -> Keep:

@@ -180,7 +180,9 @@ class DynamicSettings:
         elif kind == "fail":
             self.failed_until[name] = decode(value, SourceFailure).until_wall_us
         elif kind == "retain":
-            self._retain[name] = retain_of(decode(value, RetainSetting).kept)
+            setting = decode(value, RetainSetting)
+            if not setting.app_uid or self._life.owns(record, setting.app_uid):
+                self._retain[name] = retain_of(setting.kept)
         elif kind == KIND and name == self._node:
             self.recovery = plan_said(record, self._life) or self.recovery
         elif kind == "diverged" and (name == base_name(self._node) or name in self._serves):

@@ -52,12 +52,13 @@ class TrimLoop:
                 deleter.delete_before(trims.deletions, partial(self._check_life, lookup)) if trims.deletions else {}
             )
         except LogError as exc:
-            self._replica.trimmed(self._trims, {feed: str(exc) for of in self._trims.found for feed in of.feeds})
             if str(exc) != self._failed:
                 log.warning("nothing is trimmed: the log cannot be used for it", why=str(exc))
-            self._failed = str(exc)
-            self.close()
+            self._cannot(str(exc))
             return
+        except Exception as exc:  # a client may be beyond use: the next attempt has others
+            self._cannot(f"{type(exc).__name__}: {exc}")
+            raise
         self._failed = ""
         self._replica.trimmed(trims, refused)
         for feed, why in refused.items():
@@ -65,6 +66,11 @@ class TrimLoop:
                 log.warning("not trimmed; everything else goes on", topic=feed.topic, partition=feed.partition, why=why)
         others = {feed: why for feed, why in self._told.items() if feed not in trims.deletions}
         self._told = {**others, **refused}
+
+    def _cannot(self, why: str) -> None:
+        self._replica.trimmed(self._trims, {feed: why for of in self._trims.found for feed in of.feeds})
+        self._failed = why
+        self.close()
 
     def _check_life(self, lookup: Lookup) -> None:
         """Each deletion may come long after it was decided: while this process was suspended, or brokers did not

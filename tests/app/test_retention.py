@@ -9,12 +9,13 @@ import pytest
 
 from borealis_py.app import launch
 from borealis_py.app.settings import give_up_replica, set_retain
-from borealis_py.app.state import AppState, NoSuchApp, read_settings
+from borealis_py.app.state import AppState, NoSuchApp, put_settings, read_settings
 from borealis_py.app.topics import fit_segments
 from borealis_py.log import topics
 from borealis_py.log.acks import Forgotten, ack_record, read_acks
 from borealis_py.log.base import Feed, LogError
 from borealis_py.log.description import Life
+from borealis_py.log.messages import RetainSetting
 from borealis_py.node.dynamic_settings import DynamicSettings
 from borealis_py.protocol.settings import SettingsError, Timing
 from borealis_py.protocol.trimming import Need, NodeReads, ReplicaName, Retain
@@ -64,15 +65,27 @@ def test_what_the_file_says_holds_until_it_is_changed() -> None:
     assert log.retained() == {"s": None, "t": None, "cut": HOUR_US, "q": 0}
 
 
+def test_what_another_life_was_told_to_keep_does_not_count() -> None:
+    log = UpLog()
+    before = log.retained()
+    put_settings(log, NAME, {"retain/t": RetainSetting.of("another", 0)})
+    assert log.retained() == before
+    put_settings(log, NAME, {"retain/t": RetainSetting.of(log.state().app_uid, 0)})
+    assert log.retained() == before | {"t": 0}
+
+
 def test_replicas_are_told_what_is_kept_as_audited_and_whose_audits_count() -> None:
     log = UpLog()
     set_retain(log, log.state(), "t", "audited")
     assert log.retained()["t"] == "audited"
     found = trimming_of(log.state().runs)
     assert found.audits == {"s": ("q",), "t": ("q",)}
+    uid = log.state().app_uid
     (record,) = [r for r in log.committed(Feed(topics.settings(NAME))) if r.key == b"retain/t"]
-    assert record.value == b'{"lag_us":null,"audited":true}', "a replica of an earlier version keeps all"
-    settings = DynamicSettings(Life("a1"), "q", 0, (), {}, Timing())
+    assert record.value == b'{"lag_us":null,"audited":true,"app_uid":"%s"}' % uid.encode(), (
+        "a replica of an earlier version keeps all"
+    )
+    settings = DynamicSettings(Life(uid), "q", 0, (), {}, Timing())
     settings.read(record)
     assert settings.retain("t") == Retain(0, audited=True)
     with pytest.raises(SettingsError, match="cut: audited is for sources"):

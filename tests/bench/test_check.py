@@ -115,3 +115,9 @@ def test_an_unknown_experiment_is_refused(capsys: pytest.CaptureFixture[str]) ->
     with pytest.raises(SystemExit):
         check.main(["chian"])
     assert "no experiment chian" in capsys.readouterr().err
+
+
+def test_every_experiment_has_ratios_on_record() -> None:
+    recorded = check.read(Path(__file__).parents[2] / check.FIGURES)
+    assert recorded.keys() == EXPERIMENTS.keys()
+    assert all(recorded.values())

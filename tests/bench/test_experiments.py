@@ -92,7 +92,31 @@ def test_the_broker_is_told_apart_and_jvms_are_part_of_the_sum() -> None:
     assert found.ratios == {
         "a query, spark, 0/s: 1000 MB to PSS": 5.0,
         "a query, process, 900/s: 1000 MB to PSS": 10.0,
+        "a query, spark: goal / seconds to start": 1.0,
+        "a query, process: goal / seconds to start": 1.0,
+        "a query, spark: goal / seconds to start again": 1.0,
+        "a query, process: goal / seconds to start again": 1.0,
     }
+    assert found.worse.endswith("Over the goal: broker's CPU % of a query (spark) at 0/s 9.0 (6).")
+
+
+def test_what_a_process_weighs_and_when_it_is_back_is_judged_by_goals() -> None:
+    weights = [
+        of("replica 0", rate=900, cpu=8.4, pss=850.0),
+        of("replica 0: Spark's JVM", rate=900, cpu=2.0, pss=150.0),
+        of("replica 0", cpu=2.0, pss=500.0),
+        of("replica 1", cpu=1.2, pss=300.0),
+        of("replica 1: Spark's JVM", cpu=4.0),
+    ]
+    slow = Times(app="a query", host="spark", up_s=24.0, again_s=6.1, late_s=3.5)
+    found = outcome(weights, [slow])
+    assert found.ratios["a query, spark: goal / seconds to start"] == 0.5
+    assert found.worse.partition("Over the goal: ")[2] == (
+        "replica's CPU % of a query (spark) at 900/s 4.2 (4), PSS MB of a query (spark) at 900/s 1000.0 (900), "
+        "replica's CPU % of a query (spark) at 0/s 1.6 (1.5), JVM's CPU % of a query (spark) at 0/s 2.0 (1.5), "
+        "a query (spark) up after 24.0 s (12), a query (spark) again after 6.1 s (6), "
+        "a query (spark) 3.5 s late (3)."
+    )
 
 
 @pytest.mark.parametrize("function", APPS.values())

@@ -50,6 +50,15 @@ def test_results_are_compared_with_the_ping_of_the_same_runs() -> None:
     assert list(found.values()) == [5 / 14, 5 / 28]
 
 
+def test_each_percentile_over_its_goal_is_named() -> None:
+    told = latency_tables.outcome([*RUNS, found_of(1, [19, 60], 50_000)], "process").worse
+    assert told.partition("over the goal: ")[2] == (
+        "live p50 14.0 ms at 900/s (8), live p99 31.0 ms at 900/s (25), corrected p50 28.0 ms at 900/s (20), "
+        "corrected p99 62.0 ms at 900/s (50), corrected p50 38.0 ms at 50,000/s (35)."
+    )
+    assert "goal" not in latency_tables.outcome([found_of(1, [7, 8])], "process").worse
+
+
 def test_what_is_told() -> None:
     told = latency_tables.outcome([*RUNS, found_of(1, [40, 40], 50_000, tentative=2, unheard=1)], "spark")
     assert [row[0] for row in told.rows] == ["900"] * 3 + ["50,000"] * 3

@@ -47,7 +47,7 @@ def test_ratios_are_one_where_all_is_kept_and_fall_with_what_is_not() -> None:
         name + "goal / time to correct": 1.0,
     }
     bad = replace(
-        found_of(case, 1_000.0, 1.6),
+        found_of(case, 1_000.0, 1.0),
         partials=Partials(windows=10, words=10, labelled=5, tentative=10, whole=0),
         corrected_finals=Finals(right=80, wrong=10, missing=10, repeated=0, counted=450),
         dropped=450,
@@ -79,9 +79,19 @@ def test_the_text_counts_what_was_not_kept() -> None:
     late = replace(found_of(case, 700.0, 5.0), live_finals=Finals(right=99, wrong=1, missing=0, repeated=0, counted=9))
     said = lost_tables.worse([found_of(case), late])
     assert "A result waited longer than X in 1 of 2 cases" in said
-    assert "of the silence in 1." in said
+    assert "later than the goal in 1." in said
     assert "1 final results were not as they should be" in said
     assert "not as they should be" not in lost_tables.worse([found_of(case)])
+
+
+def test_corrections_are_judged_by_who_gets_the_last_one_and_slow_rates_by_goals_of_their_own() -> None:
+    late = found_of(LostCase(threshold_s=3, silence_s=60), live_s=0.3)
+    late = replace(late, healing=replace(late.healing, corrected=1.1))
+    assert "later than the goal in 1." in lost_tables.worse([late])
+    fast = replace(late, case=replace(late.case, rate=10_000))
+    assert "later than the goal in 0." in lost_tables.worse([fast])
+    assert [lost_tables.goal_s(900, s) for s in (15, 30, 60)] == [0.5, 0.7, 1.0]
+    assert [lost_tables.goal_s(10_000, s) for s in (15, 30, 60)] == [0.8, 1.1, 1.7]
 
 
 def test_what_is_compared_is_measured_in_every_size_and_the_usual_one_takes_eight_minutes() -> None:

@@ -11,16 +11,26 @@ from structlog.testing import capture_logs
 
 from borealis_py.log.base import Feed, Record
 from borealis_py.log.description import Life
-from borealis_py.log.messages import DisagreementSetting, Incarnation, Policy, SourceFailure, Threshold, encode
-from borealis_py.node.dynamic_settings import DynamicSettings, as_configured, as_enforced, declared
+from borealis_py.log.messages import (
+    DisagreementSetting,
+    Incarnation,
+    Policy,
+    RetainSetting,
+    SourceFailure,
+    Threshold,
+    encode,
+)
+from borealis_py.node.dynamic_settings import ALL, DynamicSettings, as_configured, as_enforced, declared
 from borealis_py.protocol.incarnation import Disagreement
 from borealis_py.protocol.settings import DelayPolicy, Delays, NodeDelays, SettingsError, Timing
+from borealis_py.protocol.trimming import Retain
 from borealis_py.query import App
 from borealis_py.query.spec import Serves
 
 TIMING = Timing()
 PROCESS, DELAY, SUSPEND = DelayPolicy.PROCESS, DelayPolicy.DELAY, DelayPolicy.SUSPEND
 MS = 1_000
+NEEDED = Retain(0)
 
 
 def settings() -> DynamicSettings:
@@ -42,6 +52,23 @@ def policy(query: str, failure: DelayPolicy, stabilization: DelayPolicy) -> Reco
 def wait_ms(it: DynamicSettings) -> float:
     """D of the node."""
     return it.delays.wait_us / MS
+
+
+@pytest.mark.parametrize(
+    ("value", "kept"),
+    [
+        (RetainSetting.of("a1", None), ALL),
+        (RetainSetting.of("a1", "audited"), Retain(0, audited=True)),
+        (RetainSetting.of("another", None), NEEDED),
+        (RetainSetting.of("another", "audited"), NEEDED),
+        (RetainSetting(None), ALL),  # of an earlier version, which named no life
+    ],
+)
+def test_what_is_kept_is_said_in_the_life_it_was_said_for(value: RetainSetting, kept: Retain) -> None:
+    """Else a command that was on its way during a reset would delete what the new life is to keep."""
+    it = DynamicSettings(Life("a1"), "q", 1, (), {}, TIMING, {"s": NEEDED})
+    it.read(record("retain/s", encode(value)))
+    assert it.retain("s") == kept
 
 
 def test_what_the_apps_file_declares_is_in_force_at_first() -> None:

@@ -108,12 +108,12 @@ def test_a_log_that_cannot_be_read_deletes_nothing_and_is_tried_again_with_other
 class Answering:
     """A deleter that answers like this, call by call: what it refused, or an error."""
 
-    def __init__(self, *answers: Mapping[Feed, str] | LogError) -> None:
+    def __init__(self, *answers: Mapping[Feed, str] | Exception) -> None:
         self._answers = list(answers)
 
     def delete_before(self, offsets: Mapping[Feed, int], check: Callable[[], None]) -> Mapping[Feed, str]:
         answer = self._answers.pop(0)
-        if isinstance(answer, LogError):
+        if isinstance(answer, Exception):
             raise answer
         return answer
 
@@ -133,6 +133,23 @@ def test_where_nothing_can_be_deleted_the_status_says_why_of_all_that_was_to_be(
     it.once()
     it.once()
     assert replica.told == [dict.fromkeys((OWN, OTHER), "no such client"), {}]
+    it.close()
+
+
+def test_after_an_error_that_nobody_expects_the_status_says_so_and_other_clients_are_used(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """As with a Kafka client whose thread has crashed: it answers every later call with an error."""
+    log, replica = a_log(), Deciding({OWN: 4})
+    replica.found = (Trim("q", (OWN,), TrimLimit(7, ("q.r1",))),)
+    deleters = [Answering(RuntimeError("closed!")), Answering({})]
+    monkeypatch.setattr(log, "deleter", lambda: deleters.pop(0))
+    it = loop(replica, log)
+    with pytest.raises(RuntimeError, match="closed!"):
+        it.once()
+    it.once()
+    assert replica.told == [{OWN: "RuntimeError: closed!"}, {}]
+    assert not deleters
     it.close()
 
 

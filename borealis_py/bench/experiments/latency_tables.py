@@ -19,6 +19,13 @@ PUBLISHED = (
     "corrected 30 / 83 ms; at 50 000 events/s live 22 / 128 ms, corrected 38 / 486 ms. Goals: 8 / 25 and 20 / 50 ms; "
     "20 / 60 and 35 / 120 ms."
 )
+GOALS_MS = {
+    (900, "live"): (8, 25),
+    (900, "corrected"): (20, 50),
+    (50_000, "live"): (20, 60),
+    (50_000, "corrected"): (35, 120),
+}
+"""(Rate, way) -> p50 and p99 at most."""
 WAYS = ("live", "corrected", "ping")
 COLUMNS = [
     "events/s>",
@@ -139,8 +146,21 @@ def worse(groups: Sequence[tuple[Key, Sequence[LatencyFound]]]) -> str:
         )
     early, lost = (sum(getattr(run, name) for _, runs in groups for run in runs) for name in ("tentative", "unheard"))
     kept = f"; {early} windows came tentative first, of {lost} nothing came: the machine did not keep up"
-    text = "; ".join(said) + (kept if early or lost else "")
+    over = missed(groups)
+    text = "; ".join(said) + (kept if early or lost else "") + (f"; over the goal: {', '.join(over)}" if over else "")
     return text[0].upper() + text[1:] + "."
+
+
+def missed(groups: Sequence[tuple[Key, Sequence[LatencyFound]]]) -> list[str]:
+    """Each percentile that is over its goal."""
+    found = []
+    for (rate, _), runs in groups:
+        for way in WAYS:
+            at_most, p = GOALS_MS.get((rate, way)), middle(runs, way)
+            if at_most is not None:
+                times = zip(("p50", "p99"), (p.p50_ms, p.p99_ms), at_most, strict=True)
+                found += [f"{way} {name} {ms:.1f} ms at {rate:,}/s ({most})" for name, ms, most in times if ms > most]
+    return found
 
 
 def _row(key: Key, runs: Sequence[LatencyFound], way: str) -> list[str]:

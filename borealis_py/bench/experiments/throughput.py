@@ -60,7 +60,8 @@ def points(size: str, host: str) -> list[CatchUp]:
     hosts = ("process", "spark") if size == "full" else (host,)
     if size == "short":
         return [CatchUp(host=host, replicas=k, per_record=n) for k, n in SHORT]
-    return [
+    others = [] if "spark" in hosts else [CatchUp(host="spark", replicas=k, per_record=PER_RECORD[0]) for k in (1, 2)]
+    return others + [
         CatchUp(host=h, replicas=replicas, per_record=per_record, run=run)
         for per_record in PER_RECORD
         for h in hosts

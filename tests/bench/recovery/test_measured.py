@@ -155,11 +155,12 @@ def test_by_amnesia_results_are_missing_and_tentative_and_none_is_repeated() -> 
         ({}, None),
         ({"verify": 1}, "verified, audit clean"),
         ({"audit": 1}, "verified, audit clean"),
-        ({"tentative": 0}, "tentative while nobody runs (0)"),
         ({"missing": 1}, "nothing repeated or missing"),
         ({"repeated": 1}, "nothing repeated or missing"),
         ({"stills_s": [0.7, 0.7, 1.1]}, "the reader waits for at most X (1.10)"),
         ({"predicted_s": 0.4}, "0.40 s predicted, 0.75 s measured"),
+        ({"tentative": 69}, None),
+        ({"tentative": 70}, "45 tentative buckets predicted, 70 measured"),
     ],
 )
 def test_beyond_x_results_are_tentative_then_right(of: dict[str, Any], missed: str | None) -> None:
@@ -168,6 +169,14 @@ def test_beyond_x_results_are_tentative_then_right(of: dict[str, Any], missed: s
     beyond_x = replace(BEYOND_X, stills=replace(BEYOND_X.stills, **seen), **codes)
     found = [what for what, reached in tables.judged([], [], [], beyond_x).items() if not reached]
     assert found == ([] if missed is None else [f"upstream-backup, 300 s, X = 1 s: {missed}"])
+
+
+def test_a_reader_that_saw_nothing_tentative_saw_no_wait_beyond_x() -> None:
+    nothing = replace(BEYOND_X, stills=replace(BEYOND_X.stills, tentative=0))
+    missed = [
+        what.partition("X = 1 s: ")[2] for what, reached in tables.judged([], [], [], nothing).items() if not reached
+    ]
+    assert missed == ["tentative while nobody runs (0)", "45 tentative buckets predicted, 0 measured"]
 
 
 def test_what_is_beyond_x_has_a_line_and_its_set_up_is_told() -> None:

@@ -130,6 +130,13 @@ class BeyondX:
     verify: int
     audit: int
 
+    @property
+    def foreseen(self) -> bool:
+        """The tentative buckets were predicted within 35 %, or 0.25 s a kill."""
+        off = abs(self.predicted_tentative - self.stills.tentative)
+        some = 0.25 * 1_000_000 / events.BUCKET_US * len(self.stills.stills_s)
+        return off <= some or off <= 0.35 * self.stills.tentative
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WayBytes:

@@ -192,6 +192,7 @@ def _judged_beyond(of: BeyondX) -> Ended:
         f"{what}: the reader waits for at most X ({one.longest_s:.2f})": one.longest_s <= of.x_s,
         f"{what}: tentative while nobody runs ({one.tentative})": one.tentative > 0,
         f"{what}: {one.predicted_s:.2f} s predicted, {one.usual_s:.2f} s measured": one.foreseen,
+        f"{what}: {of.predicted_tentative:.0f} tentative buckets predicted, {one.tentative} measured": of.foreseen,
         f"{what}: nothing repeated or missing": not one.repeated and not one.missing,
         f"{what}: verified, audit clean": of.verify == of.audit == 0,
     }
