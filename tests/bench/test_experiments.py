@@ -147,3 +147,9 @@ def test_the_page_shows_each_experiment_that_has_run_with_what_others_say(tmp_pa
 def test_the_page_in_docs_is_that_of_the_figures_beside_it() -> None:
     root = Path(__file__).parents[2]
     assert (root / PAGE).read_text() == page(root / FIGURES)
+
+
+def test_figures_say_on_which_day_they_were_measured() -> None:
+    now = BenchMachine.now(0.0)
+    assert now.lines(1.0)[0].startswith(f"{now.day}, {now.cpus} cores")
+    assert replace(now, day="").lines(1.0)[0].startswith(f"{now.cpus} cores"), "of an earlier version"

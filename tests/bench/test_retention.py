@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from borealis_py.bench.experiments.retention import SEGMENT_BYTES, hastened
+from borealis_py.bench.experiments.retention import MINUTES, SEGMENT_BYTES, hastened
 from borealis_py.bench.experiments.retention.tables import INTERNAL, TopicSizes, outcome
 from borealis_py.bench.measure.volume import CLASSES
 from borealis_py.log import topics
@@ -57,3 +57,11 @@ def test_what_would_take_an_hour_is_hastened_and_what_is_kept_by_event_time_is_n
     assert hastened(dict(topics.EVENT_TIME)) == small
     assert hastened(dict(topics.SHORT)) == {**small, "segment.ms": 15_000, "retention.ms": 60_000}
     assert hastened(dict(topics.COMPACTED)).keys() > {"min.compaction.lag.ms", "segment.ms"}
+
+
+@pytest.mark.parametrize("minutes", MINUTES.values())
+def test_every_size_lasts_for_stretches_that_can_be_compared(minutes: int) -> None:
+    at_s = [float(s) for s in range(0, 60 * minutes, 5)]
+    sizes = {name: [1_000] * len(at_s) for name in CLASSES}
+    there = TopicSizes(4_000, 60 * minutes, at_s, sizes, 0)
+    assert len(there.means(there.together(INTERNAL))) >= 2

@@ -19,7 +19,8 @@ INTRODUCTION = """# Figures
 
 What `borealis bench NAME` found, and what others, or an earlier version, found of the same thing. `borealis bench NAME
 --figures docs/figures`, then `python -m borealis_py.bench.report.page`, writes this page anew. Absolute figures are of
-one machine, with little to spare: two cores run broker, replicas and publishers. Ratios are taken inside one run; `make
+one machine, with little to spare: two cores run broker, replicas and publishers. It is slower on some days
+than on others, and not all figures are of one version: compare within a table. Ratios are taken inside one run; `make
 bench-check` compares them.
 """
 

@@ -42,7 +42,7 @@ from borealis_py.bench.report.outcome import Outcome
 from borealis_py.bench.report.runner import ExperimentOptions
 from borealis_py.log.base import TopicSpec
 
-MINUTES = {"short": 3, "usual": 15, "full": 60}
+MINUTES = {"short": 8, "usual": 15, "full": 60}
 RETAIN = "30s"
 SEGMENT_BYTES = 1 << 20
 """The least that Kafka takes."""
