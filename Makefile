@@ -60,7 +60,7 @@ sim: setup ## 200 simulated worlds
 bench: setup ## figures, under 3 minutes
 	@$(VENV)/bin/borealis bench quick
 
-bench-check: setup ## every experiment in short against docs/figures/check.json; fails where a ratio fell by a third (25 minutes)
+bench-check: setup ## every experiment in short against docs/figures/check.json; fails where a ratio fell by a third
 	@$(PY) -m borealis_py.bench.report.check
 
 compose-test: setup ## docker-compose.yml really run, broken and judged; needs Docker with Compose and 8 GB, not in `make test`

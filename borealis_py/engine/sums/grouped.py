@@ -108,8 +108,8 @@ def _numbered(first: np.ndarray, keys: Sequence[pa.Array]) -> tuple[np.ndarray, 
     else:
         there = np.zeros(room, dtype=np.int64)
         there[codes] = 1
-        ranks = there.cumsum()
-        group, count = (ranks - 1)[codes], int(ranks[-1])
+        so_far = there.cumsum()
+        group, count = (so_far - 1)[codes], int(so_far[-1])
     row = np.empty(count, dtype=np.int64)
     row[group[::-1]] = np.arange(len(group))[::-1]  # of several, the last assignment stays: the first row's
     return group, row
