@@ -86,7 +86,7 @@ class KafkaReader:
         self._known_topics: set[str] = set()
         self._warned: set[Feed] = set()
         self._soon_until = 0.0
-        self._silent_until = 0.0
+        self._silent_until, self._unanswered_times = 0.0, 0
         self._thread = threading.Thread(target=self._run, name="kafka-reader", daemon=True)
         self._thread.start()
 
@@ -258,14 +258,16 @@ class KafkaReader:
         if not self._may_ask:
             return _NOT_ASKED
         try:
-            if self._consumer.list_topics(topic, timeout=1.0).topics[topic].error is None:
-                self._known_topics.add(topic)
-                return ""
+            found = self._consumer.list_topics(topic, timeout=1.0).topics[topic]
         except KafkaException as exc:
             if not self._assigned:
                 listen(self._consumer)
             return self._unanswered(exc)
-        return "no such topic yet"
+        self._unanswered_times = 0
+        if found.error is not None:
+            return "no such topic yet"
+        self._known_topics.add(topic)
+        return ""
 
     @property
     def _may_ask(self) -> bool:
@@ -278,11 +280,12 @@ class KafkaReader:
         error = error_of(exc)
         if error.code() in UNREACHABLE:
             self._silent_until = time.monotonic() + _RETRY_S
+            self._unanswered_times += 1
         return str(error)
 
     def _again_later(self, feed: Feed, cursor: FeedCursor, why: str) -> None:
         self._later[feed] = (time.monotonic() + _RETRY_S, cursor)
-        if feed not in self._warned and not self._closed:
+        if feed not in self._warned and not self._closed and self._unanswered_times != 1:  # busy: it answers the next
             self._warned.add(feed)
             log.warning("reader: %s[%d] cannot be read at present, retrying: %s", feed.topic, feed.partition, why)
 

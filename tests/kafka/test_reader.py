@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
-from confluent_kafka import Consumer, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
 from borealis_py.kafka import reader as reader_module
 from borealis_py.kafka.log import KafkaLog
@@ -179,6 +180,42 @@ def test_a_topic_that_comes_later_is_read_from_then_on(
     fill(missing, [b"2"])
     assert [(r.feed, r.value) for r in waiter.read(reader, 1)] == [(missing, b"2")]
     assert f"{missing.topic}[0] cannot be read at present" in caplog.text
+    reader.close()
+
+
+class Busy:
+    """A consumer whose first questions for topics no broker answers in time."""
+
+    def __init__(self, consumer: Consumer, times: int) -> None:
+        self._consumer, self.times = consumer, times
+
+    def list_topics(self, topic: str, timeout: float) -> Any:
+        if self.times:
+            self.times -= 1
+            raise KafkaException(KafkaError(KafkaError._TIMED_OUT, "Failed to get metadata"))
+        return self._consumer.list_topics(topic, timeout=timeout)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._consumer, name)
+
+
+@pytest.mark.parametrize(("times", "told"), [(1, False), (2, True)])
+def test_a_broker_that_is_busy_once_is_not_worth_a_warning(
+    log: KafkaLog,
+    new_feed: NewFeed,
+    fill: Fill,
+    waiter: Waiter,
+    caplog: pytest.LogCaptureFixture,
+    times: int,
+    told: bool,
+) -> None:
+    feed = new_feed()
+    fill(feed, [b"1"])
+    reader = log.reader(waiter.wake)
+    reader._consumer = Busy(reader._consumer, times)
+    reader.open(feed, 0)
+    assert [r.value for r in waiter.read(reader, 1)] == [b"1"]
+    assert ("cannot be read at present" in caplog.text) == told
     reader.close()
 
 
