@@ -75,6 +75,10 @@ def kind_of(app: str, topic: str, window_s: int) -> str | None:
     return CONTROL_KIND if own in (f"{query}.progress", "control", "status", "settings", "acks", "deadletter") else None
 
 
+NEAR, NEAR_S = 0.35, 0.25
+"""By how much a prediction may be off: a share of what was measured, or seconds a kill."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WayStills:
     """One way and window.
@@ -110,8 +114,7 @@ class WayStills:
     @property
     def foreseen(self) -> bool:
         """The prediction is within 35 % or 0.25 s of the median."""
-        off_s = abs(self.predicted_s - self.usual_s)
-        return off_s <= 0.25 or off_s <= 0.35 * self.usual_s
+        return _near(self.predicted_s, self.usual_s, NEAR_S)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -133,9 +136,13 @@ class BeyondX:
     @property
     def foreseen(self) -> bool:
         """The tentative buckets were predicted within 35 %, or 0.25 s a kill."""
-        off = abs(self.predicted_tentative - self.stills.tentative)
-        some = 0.25 * 1_000_000 / events.BUCKET_US * len(self.stills.stills_s)
-        return off <= some or off <= 0.35 * self.stills.tentative
+        buckets = NEAR_S * 1_000_000 / events.BUCKET_US * len(self.stills.stills_s)
+        return _near(self.predicted_tentative, self.stills.tentative, buckets)
+
+
+def _near(predicted: float, measured: float, some: float) -> bool:
+    """Whether they differ by at most `some`, or by `NEAR` of what was measured."""
+    return abs(predicted - measured) <= max(some, NEAR * measured)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
