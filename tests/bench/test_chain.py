@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from types import ModuleType
+
 import pytest
 
 from borealis_py.bench.experiments import chain, policies
@@ -18,9 +20,12 @@ def told(points: list[SimulatedPoint], late: tuple[SimulatedPoint, ...] = ()) ->
     def one(point: SimulatedPoint) -> PointOutcome:
         return seen(point, 5_000.0 if point in late else 2_500.0)
 
+    def for_real(module: ModuleType) -> PointResults:
+        return PointResults([one(p) for p in module.real_points("usual") if p in points])
+
     return (
-        chain.outcome(PointResults([one(p) for p in points if p.rate != policies.RATE]), AUTHORS),
-        policies.outcome(PointResults([one(p) for p in points if p.rate == policies.RATE])),
+        chain.outcome(PointResults([one(p) for p in points if p.rate != policies.RATE]), AUTHORS, for_real(chain)),
+        policies.outcome(PointResults([one(p) for p in points if p.rate == policies.RATE]), for_real(policies)),
     )
 
 

@@ -1,12 +1,13 @@
 """DPC's chain: 1 to 4 nodes in a row, one of three sources lost; delay of new results, and number of tentative ones.
 
-`borealis bench chain`. Runs in the simulator: `simulated.py`.
+`borealis bench chain`. Runs in the simulator (`simulated.py`), some points also for real (`real_points.py`).
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
 
+from borealis_py.bench.experiments.real_points import REAL, see_for_real
 from borealis_py.bench.experiments.simulated import (
     PROCESSES,
     PUBLISHED,
@@ -54,6 +55,15 @@ def points(size: Size) -> list[SimulatedPoint]:
     ]
 
 
+def real_points(size: Size) -> list[SimulatedPoint]:
+    """Those that also run for real."""
+    deepest = _point(PP, DEEPEST, SHOWN_S)
+    if size == "short":
+        return [deepest]
+    lines = [_point(PP, depth, SHOWN_S) for depth in DEPTHS[:2]]
+    return [*lines, deepest, *(replace(deepest, variant=v) for v in PUBLISHED[1:])]
+
+
 def again(point: SimulatedPoint, seed: int) -> SimulatedPoint:
     """The same point with another seed."""
     return replace(point, seed=seed)
@@ -76,15 +86,20 @@ def _alone() -> list[SimulatedPoint]:
 
 
 def run(options: ExperimentOptions, bars: Bars, processes: int = PROCESSES) -> Outcome:
-    """Run the experiment. Raises BenchError: an oracle of the simulator failed."""
-    wanted = points(options.size)
+    """Run the experiment.
+
+    Raises:
+        BenchError: an oracle of the simulator failed, or a point could not be measured for real.
+        BrokerError, LaunchError, LogError, SparkUnavailable: something that is measured did not start.
+    """
+    wanted, real = points(options.size), see_for_real(options, real_points(options.size), bars)
     with bars.bar("chains of nodes, simulated", len(wanted) + len(AUTHORS)) as at:
         seen = see_with(at, [*wanted, *(point for point, _ in AUTHORS.values())], processes)
-    return outcome(PointResults(seen[: len(wanted)]), PointResults(seen[len(wanted) :]))
+    return outcome(PointResults(seen[: len(wanted)]), PointResults(seen[len(wanted) :]), PointResults(real))
 
 
-def outcome(found: PointResults, authors: PointResults) -> Outcome:
-    """The results. `authors`: of the authors' own runs."""
+def outcome(found: PointResults, authors: PointResults, real: PointResults) -> Outcome:
+    """The results. `authors`: of the authors' own runs; `real`: of points that also ran for real."""
     ours = {name: authors.at(point) for name, (point, _) in AUTHORS.items()}
     logs = "; ".join(f"{name}: {AUTHORS[name][1]:.2f} s, here {one.added_s:.2f} s" for name, one in ours.items())
     return Outcome(
@@ -98,7 +113,8 @@ def outcome(found: PointResults, authors: PointResults) -> Outcome:
             f"{logs}"
         ),
         setup=(
-            f"Simulated: this code on simulated clocks and a simulated log, {found.rates} rows/s of each of {SOURCES} "
+            f"Simulated, but for the rows named real, which ran on Kafka with one process for each replica index: this "
+            f"code on simulated clocks and a simulated log, {found.rates} rows/s of each of {SOURCES} "
             f"sources, kernels and redos at {ROWS_PER_S} rows/s (dpc: Pentium 4, 334 to 1000/s). The source is cut off "
             "and sends its backlog when it is back. X is end to end here: 3 s a node means X = 3 s x nodes. A toy "
             "query, which passes half of its rows. Replicas correct one after the other whatever the policy; dpc's "
@@ -107,23 +123,25 @@ def outcome(found: PointResults, authors: PointResults) -> Outcome:
         worse=_worse(found),
         columns=["X", "variant", "replicas>", "nodes>", *(f"{f} s: delay s>" for f in found.failures_s)]
         + [f"{f} s: rows>" for f in found.failures_s],
-        rows=[_row(found, key) for key in found.lines()],
-        ratios=_ratios(found),
+        rows=[_row(found, key, found.failures_s) for key in found.lines()]
+        + [_row(real, key, found.failures_s, REAL) for key in real.lines()],
+        ratios={**_ratios(found), **_real_ratios(real)},
         data={
             "points": found.data(),
+            "real": real.data(),
             "authors": authors.data(),
             "authors_published_s": {name: published_s for name, (_, published_s) in AUTHORS.items()},
         },
-        panels=_panels(found),
+        panels=_panels(found, real),
     )
 
 
-def _row(found: PointResults, key: SimulatedPoint) -> list[str]:
-    cells = [found.get(replace(key, failure_s=f)) for f in found.failures_s]
+def _row(found: PointResults, key: SimulatedPoint, failures_s: list[int], how: str = "") -> list[str]:
+    cells = [found.get(replace(key, failure_s=f)) for f in failures_s]
     x = END_TO_END if key.threshold_s == X_S else A_NODE
     delays = ["" if c is None else f"{c.added_s:.2f}" + ("" if c.within else " !") for c in cells]
     rows = ["" if c is None else f"{c.tentative_rows:,.0f}".replace(",", " ") for c in cells]
-    return [f"{key.threshold_s:g} s ({x})", key.name, str(key.replicas), str(key.depth), *delays, *rows]
+    return [f"{key.threshold_s:g} s ({x})", key.name + how, str(key.replicas), str(key.depth), *delays, *rows]
 
 
 def _worse(found: PointResults) -> str:
@@ -161,7 +179,12 @@ def _ratios(found: PointResults) -> dict[str, float]:
     }
 
 
-def _panels(found: PointResults) -> list[Panel]:
+def _real_ratios(real: PointResults) -> dict[str, float]:
+    """Of the point that every size has."""
+    return {"X over delay, process & process, for real": X_S / real.at(_point(PP, DEEPEST, SHOWN_S)).added_s}
+
+
+def _panels(found: PointResults, real: PointResults) -> list[Panel]:
     longest = max(found.failures_s)
     bound = Curve(label="X", x=list(DEPTHS), y=[X_S * depth for depth in DEPTHS])
     deep = f"{DEEPEST} nodes"
@@ -170,14 +193,14 @@ def _panels(found: PointResults) -> list[Panel]:
             title=f"X = 3 s end to end, {SHOWN_S} s lost",
             x="nodes in a row",
             y="largest added delay (s)",
-            curves=_by_depth(found, "added_s"),
+            curves=[*_by_depth(found, "added_s"), *_by_depth(real, "added_s", replicas=(2,), how=REAL)],
             bound=X_S,
         ),
         Panel(
             title=f"X = 3 s end to end, {SHOWN_S} s lost",
             x="nodes in a row",
             y="tentative rows at the client",
-            curves=_by_depth(found, "tentative_rows"),
+            curves=[*_by_depth(found, "tentative_rows"), *_by_depth(real, "tentative_rows", replicas=(2,), how=REAL)],
         ),
         Panel(
             title=f"X = 3 s end to end, {deep}",
@@ -215,10 +238,10 @@ def _both(variant: Variant, depth: int, failure_s: int) -> list[SimulatedPoint]:
 
 
 def _by_depth(
-    found: PointResults, what: str, mode: str = END_TO_END, replicas: tuple[int, ...] = (2, 1)
+    found: PointResults, what: str, mode: str = END_TO_END, replicas: tuple[int, ...] = (2, 1), how: str = ""
 ) -> list[Curve]:
     lines = [[_point(v, d, SHOWN_S, mode, n) for d in DEPTHS] for n in replicas for v in VARIANTS]
-    return found.curves(lines, what, lambda point: point.depth)
+    return found.curves(lines, what, lambda point: point.depth, how)
 
 
 def _by_failure(found: PointResults, what: str) -> list[Curve]:

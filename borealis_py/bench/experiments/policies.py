@@ -1,12 +1,13 @@
 """DPC's six variants of the policies for failure and stabilization, on one node.
 
-`borealis bench policies`. Runs in the simulator: `simulated.py`.
+`borealis bench policies`. Runs in the simulator (`simulated.py`), some points also for real (`real_points.py`).
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
 
+from borealis_py.bench.experiments.real_points import REAL, see_for_real
 from borealis_py.bench.experiments.simulated import (
     PROCESSES,
     PUBLISHED,
@@ -44,20 +45,32 @@ def points(size: Size) -> list[SimulatedPoint]:
     return [replace(_point(v, f, n), seed=s) for n in BOTH for v in VARIANTS for f in failures_s for s in seeds]
 
 
+def real_points(size: Size) -> list[SimulatedPoint]:
+    """Those that also run for real."""
+    if size == "short":
+        return [_point(PP, SHOWN_S)]
+    return [*(_point(v, SHOWN_S) for v in PUBLISHED), _point(PS, SHOWN_S, 1)]
+
+
 def _point(variant: Variant, failure_s: int, replicas: int = 2) -> SimulatedPoint:
     return SimulatedPoint(depth=1, failure_s=failure_s, threshold_s=X_S, variant=variant, replicas=replicas, rate=RATE)
 
 
 def run(options: ExperimentOptions, bars: Bars, processes: int = PROCESSES) -> Outcome:
-    """Run the experiment. Raises BenchError: an oracle of the simulator failed."""
-    wanted = points(options.size)
+    """Run the experiment.
+
+    Raises:
+        BenchError: an oracle of the simulator failed, or a point could not be measured for real.
+        BrokerError, LaunchError, LogError, SparkUnavailable: something that is measured did not start.
+    """
+    wanted, real = points(options.size), see_for_real(options, real_points(options.size), bars)
     with bars.bar("policies of one node, simulated", len(wanted)) as at:
         seen = see_with(at, wanted, processes)
-    return outcome(PointResults(seen))
+    return outcome(PointResults(seen), PointResults(real))
 
 
-def outcome(found: PointResults) -> Outcome:
-    """The results."""
+def outcome(found: PointResults, real: PointResults) -> Outcome:
+    """The results. `real`: of points that also ran for real."""
     return Outcome(
         name="policies",
         title="Six variants on one node, X = 3 s: delay and tentative results against the length of a failure",
@@ -68,7 +81,8 @@ def outcome(found: PointResults) -> Outcome:
             "for failures of 2 to 60 s"
         ),
         setup=(
-            f"Simulated: this code on simulated clocks and a simulated log, {RATE} rows/s of each of {SOURCES} sources "
+            "Simulated, but for the rows named real, which ran on Kafka with a process for each replica: this code on "
+            f"simulated clocks and a simulated log, {RATE} rows/s of each of {SOURCES} sources "
             f"(dpc: the same), kernels and redos at {ROWS_PER_S} rows/s. Of rows in, the toy query passes half. dpc's "
             "& suspend had no second replica that serves, its others had one that never corrected: here all variants "
             "with one replica and with two, of which one corrects while the other serves whatever the policy is. '!': "
@@ -76,18 +90,19 @@ def outcome(found: PointResults) -> Outcome:
         ),
         worse=_worse(found),
         columns=["replicas>", "source lost for s>", *(f"{name_of(v)}: s / rows>" for v in VARIANTS)],
-        rows=[_row(found, n, f) for n in BOTH for f in found.failures_s],
-        ratios=_ratios(found),
-        data={"points": found.data()},
-        panels=_panels(found),
+        rows=[_row(found, n, f) for n in BOTH for f in found.failures_s]
+        + [_row(real, n, SHOWN_S, REAL) for n in sorted({p.replicas for p in real.lines()}, reverse=True)],
+        ratios={**_ratios(found), **_real_ratios(real)},
+        data={"points": found.data(), "real": real.data()},
+        panels=_panels(found, real),
     )
 
 
-def _row(found: PointResults, replicas: int, failure_s: int) -> list[str]:
+def _row(found: PointResults, replicas: int, failure_s: int, how: str = "") -> list[str]:
     cells = [found.get(_point(v, failure_s, replicas)) for v in VARIANTS]
     return [
         str(replicas),
-        str(failure_s),
+        f"{failure_s}{how}",
         *("" if c is None else f"{c.added_s:.2f}{'' if c.within else ' !'} / {c.tentative_rows:.0f}" for c in cells),
     ]
 
@@ -125,7 +140,12 @@ def _ratios(found: PointResults) -> dict[str, float]:
     }
 
 
-def _panels(found: PointResults) -> list[Panel]:
+def _real_ratios(real: PointResults) -> dict[str, float]:
+    """Of the point that every size has."""
+    return {"X over delay, process & process, for real": X_S / real.at(_point(PP, SHOWN_S)).added_s}
+
+
+def _panels(found: PointResults, real: PointResults) -> list[Panel]:
     longest = max(found.failures_s)
     return [
         *(
@@ -133,7 +153,7 @@ def _panels(found: PointResults) -> list[Panel]:
                 title=f"{name}, X = 3 s",
                 x="source lost for (s)",
                 y=y,
-                curves=_curves(found, what, n),
+                curves=[*_curves(found, what, n), *_curves(real, what, n, REAL)],
                 bound=X_S if what == "added_s" else None,
             )
             for n, name in ((2, "two replicas"), (1, "one replica"))
@@ -156,6 +176,6 @@ def _panels(found: PointResults) -> list[Panel]:
     ]
 
 
-def _curves(found: PointResults, what: str, replicas: int) -> list[Curve]:
+def _curves(found: PointResults, what: str, replicas: int, how: str = "") -> list[Curve]:
     lines = [[_point(v, f, replicas) for f in found.failures_s] for v in VARIANTS]
-    return found.curves(lines, what, lambda point: point.failure_s)
+    return found.curves(lines, what, lambda point: point.failure_s, how)

@@ -275,15 +275,17 @@ class PointResults:
         return [one.data() for seen in self._seen.values() for one in seen]
 
     def curves(
-        self, lines: Iterable[Sequence[SimulatedPoint]], what: str, x: Callable[[SimulatedPoint], float]
+        self, lines: Iterable[Sequence[SimulatedPoint]], what: str, x: Callable[[SimulatedPoint], float], how: str = ""
     ) -> list[Curve]:
-        """A curve for each line with measurements; `what`: a field of `GridCell`."""
+        """A curve for each line with measurements; `what`: a field of `GridCell`; `how`: ends its label, and makes it
+        points."""
         found = []
         for line in lines:
             cells = [(x(point), self.get(point)) for point in line]
             there = [(at, getattr(cell, what)) for at, cell in cells if cell is not None]
             if there:
-                found.append(Curve(label=_label(line[0]), x=[at for at, _ in there], y=[y for _, y in there]))
+                xs, ys = [at for at, _ in there], [y for _, y in there]
+                found.append(Curve(label=_label(line[0]) + how, x=xs, y=ys, style="points" if how else "line"))
         return found
 
     def over_time(self, points: Iterable[SimulatedPoint]) -> list[Curve]:

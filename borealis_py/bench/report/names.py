@@ -1,8 +1,8 @@
 """The list of experiments, for display: loads nothing."""
 
 EXPERIMENTS = {
-    "chain": "Delay and tentative results of chains of 1 to 4 nodes, against the length of a failure (simulated)",
-    "policies": "The six variants of what to do in failure and stabilization, on one node (simulated)",
+    "chain": "Delay and tentative results of chains of 1 to 4 nodes, by length of a failure (most points simulated)",
+    "policies": "The six variants of what to do in failure and stabilization, on one node (most points simulated)",
     "lost-input": "One of three inputs silent for 15 to 60 s: delay, labels, final results, time to heal",
     "latency": "From the end of a window to its result, at 900 and 50 000 events/s",
     "weight": "CPU, memory, threads and connections of every process, idle and at work; times to start",
