@@ -12,16 +12,20 @@ from borealis_py.log.messages import beat_key, encode
 from borealis_py.protocol.incarnation import Heartbeat
 from borealis_py.protocol.settings import Timing
 
+LATE = 1.5
+"""A heartbeat that is so many intervals old is repeated."""
+
 
 @contextmanager
 def repeating(
-    do: Callable[[], None],
+    do: Callable[[], int | None],
     every_us: int,
     name: str,
     last: Callable[[], None] = lambda: None,
     end_s: float | None = None,
 ) -> Iterator[None]:
-    """Call `do` every `every_us` microseconds in another thread, `name`, until the block ends.
+    """Call `do` in another thread, `name`, until the block ends: `every_us` microseconds after it returned, or as many
+    as it returned.
 
     Args:
         last: called in that thread at its end.
@@ -30,9 +34,10 @@ def repeating(
     over = threading.Event()
 
     def run() -> None:
+        wait_us: int | None = None
         try:
-            while not over.wait(every_us / 1e6):
-                do()
+            while not over.wait((every_us if wait_us is None else wait_us) / 1e6):
+                wait_us = do()
         finally:
             last()
 
@@ -76,15 +81,19 @@ class Pulse:
             self._append(beat, _says_nothing_new(beat, self._last))
             self._last, self._said_us = beat, now
 
-    def repeat(self, now: int) -> None:
-        """Send the last heartbeat again if it is due. Call it every `heartbeat_us` from another thread."""
-        late = now - self._said_us >= 1.5 * self._timing.heartbeat_us
-        if not late or now - self._began_us > self._timing.pulse_max_us:
-            return
-        with self._lock:
-            if self._last is not None:
-                self._append(self._last, conflatable=True)
-                self._said_us = now
+    def repeat(self, now: int) -> int:
+        """Send the last heartbeat again if it is due. Call it from another thread. Returns when to call it again,
+        microseconds from now."""
+        late_us = round(LATE * self._timing.heartbeat_us)
+        left_us = self._said_us + late_us - now
+        if left_us > 0:
+            return left_us
+        if now - self._began_us <= self._timing.pulse_max_us:
+            with self._lock:
+                if self._last is not None:
+                    self._append(self._last, conflatable=True)
+                    self._said_us = now
+        return late_us
 
     def _append(self, beat: Heartbeat, conflatable: bool) -> None:
         key = beat_key(self._node, beat.replica)

@@ -261,9 +261,10 @@ class Replica:
         self._deferred.end_turn(at_ease)
         self._reporter.periodic(turn.now, self.manager.status, self._unreachable)
 
-    def pulse(self) -> None:
-        """Send heartbeats during long turns. Call it every `heartbeat_us` from another thread than that of `turn`."""
-        self._pulse.repeat(self._clock.now_us())
+    def pulse(self) -> int:
+        """Send heartbeats during long turns. Call it from another thread than that of `turn`. Returns when to call it
+        again, microseconds from now."""
+        return self._pulse.repeat(self._clock.now_us())
 
     def decide_trims(self, lookup: Lookup) -> Trims:
         """What may be deleted now (R16). Blocks: called in a thread of its own, with a lookup of that thread.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from borealis_py.bench.experiments.simulated import (
+from borealis_py.bench.experiments.points.simulated import (
     PointOutcome,
     SimulatedPoint,
 )

@@ -7,7 +7,7 @@ from types import ModuleType
 import pytest
 
 from borealis_py.bench.experiments import chain, policies
-from borealis_py.bench.experiments.simulated import SUSPEND, VARIANTS, PointOutcome, PointResults, SimulatedPoint
+from borealis_py.bench.experiments.points.simulated import SUSPEND, VARIANTS, PointOutcome, PointResults, SimulatedPoint
 from borealis_py.bench.report.outcome import Outcome
 from tests.bench.points import seen
 

@@ -17,8 +17,9 @@ from borealis_py.bench.load import evenly
 from borealis_py.bench.load.evenly import EVERY_US, Sending
 from borealis_py.bench.load.events import START_US
 from borealis_py.bench.load.stage import Stage
-from borealis_py.bench.measure import stalls
-from borealis_py.bench.measure.stalls import Durable, Held, Turned, Watched
+from borealis_py.bench.measure.loop import closing, stalls
+from borealis_py.bench.measure.loop.closing import Closed
+from borealis_py.bench.measure.loop.stalls import Durable, Held, Turned, Watched
 from borealis_py.bench.report.bars import bars_on
 from borealis_py.bench.report.figures import BenchError
 from borealis_py.client.subscriber import LiveChange, Row
@@ -176,10 +177,12 @@ HELD = Held(
     turn_ms=1.0,
     turn_p99_ms=2.0,
 )
+CLOSED = Closed(keys=1_000, turn_ms=600.0, silent_ms=400.0, live_ms=900.0, corrected_ms=4_000.0)
 
 
 def test_what_is_told() -> None:
-    found = overhead_tables.outcome([passed(10, 10, 8), passed(10, 100, 8), passed(100, 100, 10)], [HELD], "process")
+    runs = [passed(10, 10, 8), passed(10, 100, 8), passed(100, 100, 10)]
+    found = overhead_tables.outcome(runs, [HELD], [CLOSED], "process")
     assert found.rows[1] == ["10", "100", "5", "58.0", "58.0", "58.0", "58.0", "8.0", "8.0", "2.0", "2.0", "4"]
     assert all(len(row) == len(found.columns) for row in found.rows)
     assert "(p50, by bucket): 6.0 ms at 10 ms, 8.0 ms at 100 ms" in found.worse
@@ -189,9 +192,45 @@ def test_what_is_told() -> None:
     assert past == [0.25, 0.25, 0.2]
     assert found.ratios["1,000 keys: 50 ms / that and the longest turn beside a checkpoint"] == 0.5
     assert msgspec.json.decode(msgspec.json.encode(found.data))["runs"][0]["live"]["mean_ms"] == 13.0
-    assert [len(panel.curves) for panel in found.panels] == [4, 4, 3, 1]
-    late = overhead_tables.outcome([passed(10, 10, 8, tentative=3)], [HELD], "process")
+    assert [len(panel.curves) for panel in found.panels] == [4, 4, 3, 1, 4]
+    late = overhead_tables.outcome([passed(10, 10, 8, tentative=3)], [HELD], [CLOSED], "process")
     assert "3 rows came tentative first" in late.worse
+
+
+def test_the_end_of_a_window_is_told_and_judged() -> None:
+    found = overhead_tables.outcome([passed(10, 10, 8)], [HELD], [CLOSED], "process")
+    assert (
+        "1,000 keys: longest turn 600 ms, longest time without the end of a turn or a heartbeat 400 ms" in found.setup
+    )
+    assert found.ratios["1,000 keys: 400 ms / that and the longest silence of a window's end"] == 0.5
+    assert "At a window's end" not in found.worse
+    missed = replace(CLOSED, silent_ms=401.0, live_ms=3_001.0)
+    worse = overhead_tables.outcome([passed(10, 10, 8)], [HELD], [missed], "process").worse
+    assert "with 1,000 keys live results came later than X" in worse
+    assert "with 1,000 keys a replica was silent for 401 ms (goal: 400)" in worse
+
+
+def test_a_silence_lasts_from_any_sign_of_life_to_the_next() -> None:
+    turns = [Turned(0, 0.1, 1_000_000, 7, 7), Turned(0.2, 0.8, 1_700_000, 9, 7), Turned(0.8, 0.9, 1_900_000, 9, 9)]
+    found = closing.judge(5, 8, 900.0, Watched(turns, []), [1_300, 9_000, 100])
+    assert found == Closed(keys=5, turn_ms=pytest.approx(600), silent_ms=400, live_ms=800, corrected_ms=1_000)
+
+
+@pytest.mark.parametrize("keys", [0, 1, 1_000, 1_000_000])
+def test_a_window_that_ends_is_filled_with_each_key_once(keys: int) -> None:
+    shares = closing.filled(keys)
+    assert [key for share in shares for key in share] == list(range(keys))
+    assert len(shares) == closing.AHEAD < closing.WINDOW
+
+
+@pytest.mark.timeout(240)
+def test_the_end_of_a_window_on_a_real_broker(broker: LocalBroker, tmp_path: Path) -> None:
+    stage = Stage(tmp_path, broker)
+    with stage.endings, bars_on(Console(file=io.StringIO())) as bars:
+        found = closing.measure(stage, 20_000, bars)
+    assert found.keys == 20_000
+    assert 0 < found.silent_ms < closing.SECONDS * 1_000
+    assert 0 < found.live_ms <= found.corrected_ms
 
 
 def test_every_size_measures_what_is_compared_and_the_usual_one_takes_eight_minutes() -> None:
@@ -199,9 +238,12 @@ def test_every_size_measures_what_is_compared_and_the_usual_one_takes_eight_minu
     short, usual, full = ({(s.width_ms, s.said_ms) for s in overhead.settings(size)} for size in sizes)
     assert short <= usual <= full
     assert set(overhead.KEYS["short"]) <= set(overhead.KEYS["usual"])
+    assert set(overhead.CLOSING["short"]) <= set(overhead.CLOSING["usual"])
     around_s = 8  # starting a replica and publishers, END, stopping
     delays_s = sum(setting.length_s + around_s for setting in (overhead.WARM, *overhead.settings("usual")))
-    assert delays_s + len(overhead.KEYS["usual"]) * (overhead.SECONDS["usual"] + around_s) <= 480
+    held_s = len(overhead.KEYS["usual"]) * (overhead.SECONDS["usual"] + around_s)
+    closing_s = len(overhead.CLOSING["usual"]) * (closing.SECONDS + around_s)
+    assert delays_s + held_s + closing_s <= 480
     apps = [setting.app for setting in (overhead.WARM, *overhead.settings("full"))]
     assert len(set(apps)) == len(apps)
 

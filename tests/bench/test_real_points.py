@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from borealis_py.bench.experiments import chain, policies, real_points
-from borealis_py.bench.experiments.simulated import SOURCES, VARIANTS, SimulatedPoint
+from borealis_py.bench.experiments import chain, policies
+from borealis_py.bench.experiments.points import real
+from borealis_py.bench.experiments.points.simulated import SOURCES, VARIANTS, SimulatedPoint
 from borealis_py.bench.load.events import BUCKET_US, QUERY
 from borealis_py.client.subscriber import LiveChange
 
 T0_US = 1_800_000_000_000_000
 POINT = SimulatedPoint(depth=2, failure_s=2, threshold_s=1.0, rate=50)
-PLAN = real_points.plan_of(POINT, T0_US)
+PLAN = real.plan_of(POINT, T0_US)
 FIRST, END = T0_US // BUCKET_US, (T0_US + PLAN.seconds * 1_000_000) // BUCKET_US
 LOST = PLAN.silent_from_us // BUCKET_US
 BACK = PLAN.silent_until_us // BUCKET_US
@@ -37,7 +38,7 @@ def told() -> list[tuple[int, LiveChange]]:
 
 
 def test_delay_tentative_rows_and_time_to_correct_are_told() -> None:
-    found = real_points.outcome(POINT, PLAN, told(), PLAN.silent_until_us)
+    found = real.outcome(POINT, PLAN, told(), PLAN.silent_until_us)
     assert found.usual_ms == USUAL_US / 1000
     assert found.added_ms == pytest.approx(480.0)
     assert 0 < found.added_at_s <= POINT.failure_s + 0.1
@@ -50,7 +51,7 @@ def test_delay_tentative_rows_and_time_to_correct_are_told() -> None:
 
 def test_a_bucket_without_a_word_is_not_within_x() -> None:
     heard = [(at, change) for at, change in told() if change.bucket != BACK + 3]
-    found = real_points.outcome(POINT, PLAN, heard, PLAN.silent_until_us)
+    found = real.outcome(POINT, PLAN, heard, PLAN.silent_until_us)
     assert found.silent == 1
     assert not found.within
 
@@ -58,20 +59,20 @@ def test_a_bucket_without_a_word_is_not_within_x() -> None:
 def test_what_stays_tentative_is_told() -> None:
     heard = [(at, word("STABLE", LOST, BACK - 1) if change.end == BACK and change.kind == "STABLE" else change)
              for at, change in told()]  # fmt: skip
-    found = real_points.outcome(POINT, PLAN, heard, PLAN.silent_until_us)
+    found = real.outcome(POINT, PLAN, heard, PLAN.silent_until_us)
     assert found.broken == "1 buckets stayed tentative"
     assert not found.within
 
 
 def test_a_delay_over_x_is_not_within_it() -> None:
     late = [(at + 2_000_000 if change.kind == "TENTATIVE" else at, change) for at, change in told()]
-    assert not real_points.outcome(POINT, PLAN, sorted(late, key=lambda each: each[0]), PLAN.silent_until_us).within
+    assert not real.outcome(POINT, PLAN, sorted(late, key=lambda each: each[0]), PLAN.silent_until_us).within
 
 
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_the_app_has_the_points_nodes_policies_and_threshold(variant: tuple[object, object]) -> None:
     point = SimulatedPoint(depth=3, failure_s=5, threshold_s=9.0, variant=variant)  # type: ignore[arg-type]
-    spec = real_points.app("real", point).describe()
+    spec = real.app("real", point).describe()
     assert list(spec.nodes) == ["n1", "n2"]
     query = spec.queries[QUERY]
     assert (query.on_failure, query.on_stabilization) == tuple(policy.value for policy in point.variant)
@@ -83,7 +84,7 @@ def test_the_app_has_the_points_nodes_policies_and_threshold(variant: tuple[obje
 @pytest.mark.parametrize("module", [chain, policies])
 def test_points_that_run_for_real_are_simulated_too(module: type) -> None:
     for size in ("short", "usual", "full"):
-        real, simulated = module.real_points(size), module.points(size)  # type: ignore[attr-defined]
-        assert len(real) == len(set(real))
-        assert set(real) <= set(simulated)
+        for_real, simulated = module.real_points(size), module.points(size)  # type: ignore[attr-defined]
+        assert len(for_real) == len(set(for_real))
+        assert set(for_real) <= set(simulated)
     assert {p.variant for p in module.real_points("usual")} >= set(chain.PUBLISHED)  # type: ignore[attr-defined]

@@ -8,8 +8,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from borealis_py.bench.experiments import simulated
-from borealis_py.bench.experiments.simulated import (
+from borealis_py.bench.experiments.points import simulated
+from borealis_py.bench.experiments.points.simulated import (
     PROCESS,
     SUSPEND,
     CountingPicture,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from dataclasses import replace
 from types import SimpleNamespace
@@ -11,7 +12,8 @@ import pytest
 
 from borealis_py.log.base import Feed, NewRecord
 from borealis_py.log.messages import read_beat
-from borealis_py.node.pulse import Pulse
+from borealis_py.node import pulse as pulse_module
+from borealis_py.node.pulse import Pulse, repeating
 from borealis_py.protocol.incarnation import Heartbeat
 from borealis_py.protocol.settings import Timing
 from sunion.digests import Digest
@@ -55,6 +57,42 @@ def test_the_last_one_is_repeated_while_a_turn_lasts() -> None:
     heart.send(FIRST, 6 * BEAT)
     heart.repeat(7 * BEAT)
     assert said[4:] == [FIRST]
+
+
+def test_a_heartbeat_that_is_due_is_not_looked_for_an_interval_late() -> None:
+    """The thread that repeats them sleeps until then: by its own interval it would find it up to two and a half old."""
+    heart, said = pulse()
+    heart.turn(0)
+    heart.send(FIRST, 0)
+    now, at = BEAT // 2, []
+    while now < 10 * BEAT:
+        before = len(said)
+        again_us = heart.repeat(now)
+        at += [now] * (len(said) - before)
+        now += again_us
+    assert at == [round(1.5 * n * BEAT) for n in range(1, 7)]
+
+
+def test_who_hangs_is_not_asked_all_the_time() -> None:
+    heart, _ = pulse()
+    heart.turn(0)
+    heart.send(FIRST, 0)
+    assert heart.repeat(100 * BEAT) >= BEAT
+
+
+def test_what_is_repeated_says_when_it_is_next(monkeypatch: pytest.MonkeyPatch) -> None:
+    waited: list[float] = []
+
+    class Over(threading.Event):
+        def wait(self, timeout: float | None = None) -> bool:
+            waited.append(timeout or 0.0)
+            return len(waited) > 3
+
+    again = iter([7_000, None, 5_000])
+    monkeypatch.setattr(pulse_module, "threading", SimpleNamespace(Event=Over, Thread=threading.Thread))
+    with repeating(lambda: next(again), 2_000, "test"):
+        pass
+    assert waited == [0.002, 0.007, 0.002, 0.005]
 
 
 def test_who_hangs_falls_silent_and_is_heard_again_with_the_next_turn() -> None:

@@ -1,14 +1,14 @@
 """DPC's chain: 1 to 4 nodes in a row, one of three sources lost; delay of new results, and number of tentative ones.
 
-`borealis bench chain`. Runs in the simulator (`simulated.py`), some points also for real (`real_points.py`).
+`borealis bench chain`. Runs in the simulator (`simulated.py`), some points also for real (`real.py`).
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
 
-from borealis_py.bench.experiments.real_points import REAL, see_for_real
-from borealis_py.bench.experiments.simulated import (
+from borealis_py.bench.experiments.points.real import REAL, see_for_real
+from borealis_py.bench.experiments.points.simulated import (
     PROCESSES,
     PUBLISHED,
     ROWS_PER_S,

@@ -2,7 +2,7 @@
 
 Delay of each row from its publisher to a live subscriber, against the bucket width and the boundary interval. Next to
 each run, at the same moments, a plain union: the same rows per second through two topics with bare Kafka clients, which
-wait for nothing. Checkpoints: `stalls.py`.
+wait for nothing. Checkpoints: `stalls.py`; the end of a window with many keys: `closing.py`.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ from borealis_py.bench.load.feeding import SOURCES
 from borealis_py.bench.load.hearing import Hearing
 from borealis_py.bench.load.sizes import stage_for
 from borealis_py.bench.load.stage import Running, Stage
-from borealis_py.bench.measure import stalls
 from borealis_py.bench.measure.cputime import tree_cpu_s
+from borealis_py.bench.measure.loop import closing, stalls
 from borealis_py.bench.report.bars import Bars
 from borealis_py.bench.report.figures import BenchError
 from borealis_py.bench.report.outcome import Outcome
@@ -45,6 +45,12 @@ KEYS = {
     "usual": (0, 1_000, 10_000, 100_000, 1_000_000),
     "full": (0, 1_000, 10_000, 100_000, 1_000_000),
 }
+CLOSING = {
+    "short": (100_000,),
+    "usual": (10_000, 100_000, 1_000_000),
+    "full": (10_000, 100_000, 1_000_000),
+}
+"""Keys of windows that end."""
 SECONDS = {"short": 3.0, "usual": 8.0, "full": 30.0}
 """Of checkpoints, for each number of keys."""
 
@@ -72,7 +78,8 @@ def run(options: ExperimentOptions, bars: Bars) -> Outcome:
         measure(stage, WARM, options.host, bars)  # a broker that has just started is slow
         found = [measure(stage, setting, options.host, bars) for setting in settings(options.size)]
         held = [stalls.measure(stage, keys, SECONDS[options.size], bars) for keys in KEYS[options.size]]
-    return overhead_tables.outcome(found, held, options.host)
+        closed = [closing.measure(stage, keys, bars) for keys in CLOSING[options.size]]
+    return overhead_tables.outcome(found, held, closed, options.host)
 
 
 def app(setting: Setting) -> App:

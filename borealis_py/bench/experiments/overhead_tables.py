@@ -8,12 +8,15 @@ from dataclasses import asdict, dataclass, field
 from statistics import fmean, median, pstdev
 
 from borealis_py.bench.load.evenly import EVERY_US
-from borealis_py.bench.measure.stalls import CHECKPOINT_US, Held
+from borealis_py.bench.measure.loop.closing import THRESHOLD_S, Closed
+from borealis_py.bench.measure.loop.stalls import CHECKPOINT_US, Held
 from borealis_py.bench.report.figures import percentiles
 from borealis_py.bench.report.outcome import Curve, Outcome, Panel
 from borealis_py.protocol.settings import Timing
 
 MS = 1_000
+SILENT_MS = 400
+"""The goal: at most so long may pass without the end of a turn or a heartbeat."""
 PUBLISHED = (
     "DPC (SIGMOD 2005; figures not recovered): against a plain union a tuple's latency grows linearly with the sum of "
     "bucket size and boundary interval, on average by half of it, at most by all of it and a constant; a checkpoint of "
@@ -99,7 +102,7 @@ Group = Sequence[Passed]
 """Runs of one bucket width and boundary interval: the report has their medians."""
 
 
-def outcome(found: Sequence[Passed], held: Sequence[Held], host: str) -> Outcome:
+def outcome(found: Sequence[Passed], held: Sequence[Held], closed: Sequence[Closed], host: str) -> Outcome:
     """All of it."""
     pairs = dict.fromkeys((f.setting.width_ms, f.setting.said_ms) for f in found)
     groups = [[f for f in found if (f.setting.width_ms, f.setting.said_ms) == pair] for pair in pairs]
@@ -112,14 +115,23 @@ def outcome(found: Sequence[Passed], held: Sequence[Held], host: str) -> Outcome
             f"host {host}; medians of {len(groups[0])} runs of {found[0].setting.seconds} s. Boundaries are at ends of "
             "buckets only, so an interval is the bucket's width, as a publisher has it, or a multiple, by `hold`; none "
             "is shorter. The plain union runs beside each: bare Kafka clients, as many hops, a record a row. "
-            f"{checkpoints(held)}"
+            f"{checkpoints(held)} {ends(closed)}"
         ),
-        worse=worse(groups, held),
+        worse=f"{worse(groups, held)} {over(closed)}".strip(),
         columns=COLUMNS,
         rows=[_row(group) for group in groups],
-        ratios={**{k: v for group in groups for k, v in ratios(group).items()}, **held_ratios(held)},
-        data={"host": host, "runs": [_told(each) for each in found], "checkpoints": [asdict(h) for h in held]},
-        panels=_panels(groups, held),
+        ratios={
+            **{k: v for group in groups for k, v in ratios(group).items()},
+            **held_ratios(held),
+            **closed_ratios(closed),
+        },
+        data={
+            "host": host,
+            "runs": [_told(each) for each in found],
+            "checkpoints": [asdict(h) for h in held],
+            "closed": [asdict(c) for c in closed],
+        },
+        panels=[*_panels(groups, held), _ends_panel(closed)],
     )
 
 
@@ -151,6 +163,36 @@ def held_ratios(held: Sequence[Held]) -> dict[str, float]:
         / (turn_ms + h.beside_ms)
         for h in held
     }
+
+
+def closed_ratios(closed: Sequence[Closed]) -> dict[str, float]:
+    """Relative to the goal, likewise."""
+    return {
+        f"{c.keys:,} keys: {SILENT_MS} ms / that and the longest silence of a window's end": SILENT_MS
+        / (SILENT_MS + c.silent_ms)
+        for c in closed
+    }
+
+
+def ends(closed: Sequence[Closed]) -> str:
+    """What ends of windows do, in words."""
+    told = [
+        f"{c.keys:,} keys: longest turn {c.turn_ms:,.0f} ms, longest time without the end of a turn or a heartbeat "
+        f"{c.silent_ms:,.0f} ms, results live after {c.live_ms:,.0f} and corrected after {c.corrected_ms:,.0f} ms"
+        for c in closed
+    ]
+    return f"The end of a window with one result a key, X = {THRESHOLD_S} s: " + "; ".join(told) + "."
+
+
+def over(closed: Sequence[Closed]) -> str:
+    """Which ends of windows miss the goals."""
+    late = [f"with {c.keys:,} keys live results came later than X" for c in closed if not c.within]
+    silent = [
+        f"with {c.keys:,} keys a replica was silent for {c.silent_ms:,.0f} ms (goal: {SILENT_MS})"
+        for c in closed
+        if c.silent_ms > SILENT_MS
+    ]
+    return f"At a window's end: {', '.join([*late, *silent])}." if late or silent else ""
 
 
 def checkpoints(held: Sequence[Held]) -> str:
@@ -243,6 +285,18 @@ def _panels(groups: Sequence[Group], held: Sequence[Held]) -> list[Panel]:
             log_y=True,
         ),
     ]
+
+
+def _ends_panel(closed: Sequence[Closed]) -> Panel:
+    keys = [float(c.keys) for c in closed]
+    curves = {
+        "longest turn": [c.turn_ms for c in closed],
+        "no turn's end, no heartbeat": [c.silent_ms for c in closed],
+        "until live": [c.live_ms for c in closed],
+        "until corrected": [c.corrected_ms for c in closed],
+    }
+    shown = [Curve(label=label, x=keys, y=y) for label, y in curves.items()]
+    return Panel(title="The end of a window", x="keys", y="ms", curves=shown, log_x=True, log_y=True)
 
 
 def _curves(groups: Sequence[Group]) -> list[Curve]:

@@ -1,14 +1,14 @@
 """DPC's six variants of the policies for failure and stabilization, on one node.
 
-`borealis bench policies`. Runs in the simulator (`simulated.py`), some points also for real (`real_points.py`).
+`borealis bench policies`. Runs in the simulator (`simulated.py`), some points also for real (`real.py`).
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
 
-from borealis_py.bench.experiments.real_points import REAL, see_for_real
-from borealis_py.bench.experiments.simulated import (
+from borealis_py.bench.experiments.points.real import REAL, see_for_real
+from borealis_py.bench.experiments.points.simulated import (
     PROCESSES,
     PUBLISHED,
     ROWS_PER_S,

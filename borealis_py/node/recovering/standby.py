@@ -175,9 +175,9 @@ class Standby:
         timing = self._spec.timing  # at each call: a start may hold the interpreter for long, between two of them
         self._pulse.pace(replace(timing, heartbeat_us=timing.heartbeat_us // 2, pulse_max_us=START_MAX_US))
 
-    def pulse(self) -> None:
+    def pulse(self) -> int:
         """Send heartbeats during long turns, as `Replica.pulse`, and while its replica starts."""
-        self._pulse.repeat(self._clock.now_us())
+        return self._pulse.repeat(self._clock.now_us())
 
     def next_wakeup(self) -> int:
         """Monotonic microseconds at which the next turn is due unless `wake` is called before."""

@@ -1,10 +1,10 @@
 """What checkpoints cost a replica, by the size of its state: how they delay its loop, and when they are durable.
 
-    python -m borealis_py.bench.measure.stalls BOOTSTRAP APP DATA_DIR BUCKET SECONDS OUT
+    python -m borealis_py.bench.measure.loop.stalls BOOTSTRAP APP DATA_DIR BUCKET SECONDS OUT
 
-A process like a replica's, with one loop that records its turns. Once it has reached BUCKET it is watched for SECONDS,
-and until a checkpoint is durable; then OUT holds a `Watched` as JSON. The state is that of a window that stays open and
-has each key once.
+A process like a replica's, with one loop that records its turns. Once it has reached BUCKET, and has said so by a file
+beside OUT, it is watched for SECONDS, until a checkpoint is durable, and until what is stable then is published; then
+OUT holds a `Watched` as JSON. The state is that of a window that stays open and has each key once.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from statistics import median
 import msgspec
 
 from borealis_py import App
-from borealis_py.app.state import read_app
+from borealis_py.app.state import AppState, read_app
 from borealis_py.bench.load.events import BUCKET_US, START_US
 from borealis_py.bench.load.stage import Stage
 from borealis_py.bench.report.bars import Bars
@@ -35,6 +35,7 @@ from borealis_py.log.records import BatchHeader, ClaimHeader, pack, pack_stimes
 from borealis_py.node.checkpoint_storage import SUFFIX, LocalLocation
 from borealis_py.node.checkpoints import CheckpointStore
 from borealis_py.node.peers import PeerRedo, Peers
+from borealis_py.node.pulse import repeating
 from borealis_py.node.replica import Replica
 from borealis_py.node.spec import ReplicaSpec
 from borealis_py.protocol.settings import Timing
@@ -54,10 +55,14 @@ MS = 1_000.0
 
 
 class Turned(msgspec.Struct, frozen=True, array_like=True):
-    """A turn, monotonic seconds: when it was due or the loop was woken, and when it ended."""
+    """A turn, monotonic seconds: when it was due or the loop was woken, and when it ended. `wall_us`: the latter, wall
+    microseconds. `stable`, `published`: the first bucket that then was not."""
 
     due: float
     ended: float
+    wall_us: int = 0
+    stable: int = 0
+    published: int = 0
 
     @property
     def took_us(self) -> int:
@@ -147,25 +152,56 @@ def measure(stage: Stage, keys: int, seconds: float, bars: Bars) -> Held:
     source = Written(state.name, state.app_uid)
     stage.fill(source.all(keys))
     bars.say(what)
+    watched = beside(stage, state, source, seconds, range(min(1, keys)), what)
+    stage.forget(state)
+    return judge(keys, watched)
+
+
+def beside(
+    stage: Stage,
+    state: AppState,
+    source: Written,
+    seconds: float,
+    keys: Sequence[int],
+    what: str,
+    sent: Callable[[int], None] = lambda bucket: None,
+) -> Watched:
+    """Watch a loop for so many seconds, in a process of its own. A bucket with these keys comes every 100 ms, from when
+    it has reached what is in the log.
+
+    Args:
+        what: is measured, for messages. sent: called after each bucket with its number.
+
+    Raises:
+        BenchError: the process failed, or it takes too long.
+    """
     out = stage.work / f"{state.name}.json"
     arguments = stage.log.bootstrap, state.name, str(stage.work), str(source.bucket), str(seconds), str(out)
+    ready_file(out).unlink(missing_ok=True)
     loop = stage.module(state.name, __name__, *arguments)
     appender = stage.log.appender(lambda: None)
-    due, deadline = time.monotonic(), time.monotonic() + TIMEOUT_S
+    due = deadline = time.monotonic()
+    deadline += TIMEOUT_S
     try:
         while loop.poll() is None:
             if time.monotonic() > deadline:
                 raise BenchError(f"{what}: not done after {TIMEOUT_S:g} s; see {state.name}.log")
-            appender.append(source.next(range(min(1, keys))))
-            appender.deliveries()
-            due += BUCKET_US / 1e6
+            if ready_file(out).exists():
+                appender.append(source.next(keys))
+                appender.deliveries()
+                sent(source.bucket - 1)
+            due = max(due + BUCKET_US / 1e6, time.monotonic() - 1)
             time.sleep(max(0.0, due - time.monotonic()))
     finally:
         appender.close()
     if loop.returncode:
         raise BenchError(f"{what}: the loop ended with code {loop.returncode}; see {state.name}.log")
-    stage.forget(state)
-    return judge(keys, msgspec.json.decode(out.read_bytes(), type=Watched))
+    return msgspec.json.decode(out.read_bytes(), type=Watched)
+
+
+def ready_file(out: Path) -> Path:
+    """Is there once the loop that will write `out` has reached its bucket."""
+    return out.with_suffix(".ready")
 
 
 def judge(keys: int, watched: Watched) -> Held:
@@ -246,19 +282,27 @@ class Loop:
             why_inline=redos.why_inline,
         )
         self._opened.callback(self._replica.close)
+        self._opened.enter_context(repeating(self._replica.pulse, spec.timing.heartbeat_us, "pulse"))
 
     def _wake(self) -> None:
         if not self._bell.is_set():
             self._woken = time.monotonic()
         self._bell.set()
 
-    def watch(self, bucket: int, seconds: float) -> Watched:
-        """Turn until everything below `bucket` is stable, then record turns for the given time, and until a checkpoint
-        is durable."""
+    def watch(self, bucket: int, seconds: float, ready: Path) -> Watched:
+        """Turn until everything below `bucket` is stable and make the file `ready`, then record turns for the given
+        time, until a checkpoint is durable, and until what is stable then is published."""
         since = self._until(lambda: self._replica.manager.f_s >= bucket)
+        ready.touch()
         self._turns.clear()
         self._until(lambda: time.monotonic() >= since + seconds and self._store.saved(since) != [])
+        stable = self._replica.manager.f_s
+        self._until(lambda: self._published >= stable)
         return Watched(self._turns, self._store.saved(since))
+
+    @property
+    def _published(self) -> int:
+        return self._replica.manager.publishing.frontier
 
     def _until(self, done: Callable[[], bool]) -> float:
         while not done():
@@ -268,7 +312,8 @@ class Loop:
             due = min(self._woken, alone) if rung else alone
             self._bell.clear()
             self._replica.turn()
-            self._turns.append(Turned(due, time.monotonic()))
+            ended, stable = time.monotonic(), self._replica.manager.f_s
+            self._turns.append(Turned(due, ended, self._clock.wall_us(), stable, self._published))
         return time.monotonic()
 
     def close(self) -> None:
@@ -282,7 +327,7 @@ def main() -> None:
     kafka = KafkaLog(bootstrap)
     loop = Loop(replica_spec(read_app(kafka, name), QUERY, 0, kafka, Path(data_dir)))
     try:
-        watched = loop.watch(int(bucket), float(seconds))
+        watched = loop.watch(int(bucket), float(seconds), ready_file(Path(out)))
     finally:
         loop.close()
     Path(out).write_bytes(msgspec.json.encode(watched))

@@ -10,7 +10,7 @@ import time
 from collections.abc import Sequence
 
 from borealis_py import App
-from borealis_py.bench.experiments.simulated import FAILS_US, SOURCES, PointOutcome, SimulatedPoint
+from borealis_py.bench.experiments.points.simulated import FAILS_US, SOURCES, PointOutcome, SimulatedPoint
 from borealis_py.bench.load import events
 from borealis_py.bench.load.events import BUCKET_US
 from borealis_py.bench.load.feeders import Feeders
