@@ -99,7 +99,7 @@ def test_what_is_compared_is_measured_in_every_size_and_the_usual_one_takes_eigh
         {(c.rate, c.threshold_s, c.silence_s) for c in lost_input.cases(s)} for s in ("short", "", "full")
     )
     assert short < usual < full
-    around_s = 25  # starting replicas and publishers, END, stopping
+    around_s = 12  # starting replicas and publishers, END, stopping, as measured
     assert sum(case.length_s + around_s for case in lost_input.cases("usual")) <= 480
     apps = [case.app for case in lost_input.cases("full")]
     assert len(set(apps)) == len(apps)

@@ -17,6 +17,8 @@ from borealis_py.bench.measure import partitions, scaling, scaling_tables, volum
 from borealis_py.bench.measure.partitions import PartitionSource
 from borealis_py.bench.measure.scaling import ScalingOptions, ScalingReport
 from borealis_py.bench.measure.scaling_figures import (
+    APPS,
+    UNRELATED,
     KeyedRun,
     keyed_figures,
     limit_of,
@@ -47,6 +49,18 @@ def test_a_ratio_is_the_median_over_pairs_of_runs_and_not_of_medians() -> None:
 def test_hosts_are_compared_with_themselves_only() -> None:
     runs = {("process", 1): [run_of(10.0)], ("spark", 1): [run_of(5.0)], ("spark", 4): [run_of(2.5)]}
     assert [f.ratio for f in keyed_figures(1_000, 2, runs)] == [1.0, 1.0, 2.0]
+
+
+def test_partitions_are_compared_with_as_many_unrelated_apps_of_the_same_run() -> None:
+    runs = {
+        ("process", 1): [run_of(10.0), run_of(20.0)],
+        ("process", 2): [run_of(8.0), run_of(10.0)],
+        (UNRELATED, APPS): [run_of(4.0), run_of(9.0)],
+    }
+    one, two, apps = keyed_figures(1_000, 2, runs)
+    assert (one.of_unrelated, two.of_unrelated, apps.of_unrelated) == (None, pytest.approx(0.7), 1.0)
+    assert apps.ratio == pytest.approx((10 / 4 + 20 / 9) / 2)
+    assert [f.of_unrelated for f in keyed_figures(1_000, 2, {("process", 2): [run_of(8.0)]})] == [None]
 
 
 def test_processor_time_is_told_by_the_million_and_in_cores() -> None:
@@ -167,7 +181,8 @@ REPORT = ScalingReport(
     partitions=keyed_figures(
         300_000,
         2,
-        {(host, n): [run_of(3.0 / n, 0.5, 2.0)] for host in scaling.HOSTS for n in scaling.PARTITIONS},
+        {(host, n): [run_of(3.0 / n, 0.5, 2.0)] for host in scaling.HOSTS for n in scaling.PARTITIONS}
+        | {(UNRELATED, APPS): [run_of(1.2, 0.5, 2.0)]},
     ),
     slots=slot_figures(300_000, 4, {1: [2.0], 2: [1.0], 4: [1.0]}),
     volume=[
@@ -188,6 +203,8 @@ def test_the_tables_say_what_is_compared() -> None:
     for part in (
         "300,000 JSON events waiting",
         "threads of one process",
+        "apps, half the rows each",
+        "0.80",
         "Spark tasks",
         "Redo of 4 partitions at once",
         "1 replica",
@@ -234,7 +251,7 @@ def test_the_command_prints_tables_aside_and_json_as_data(
     assert said.code == 0, said.err
     assert asked == [ScalingOptions(events=50_000, runs=2, spark=False)]
     told = json.loads(said.out)
-    assert [f["ratio"] for f in told["partitions"]] == [1.0, 2.0, 4.0] * 2
+    assert [f["ratio"] for f in told["partitions"]] == [*[1.0, 2.0, 4.0] * 2, 2.5]
     assert told["volume"][1]["share"]["source"] == 0.2
     assert "Throughput of a query in partitions" in said.err
     said = borealis("bench", "scaling", "--events", "7")
@@ -260,9 +277,13 @@ def test_partitions_of_a_process_on_a_real_broker(broker: LocalBroker, tmp_path:
     with stage.endings:
         found, last = partitions.measure(stage, PartitionSource.of(2_000, 20), 2, (1, 2), ("process",), 1, said.append)
         kept = set(stage.log.admin().topics())
-    assert [(f.host, f.partitions, f.events) for f in found] == [("process", 1, 2_000), ("process", 2, 2_000)]
+    each = [("process", 1, 2_000), ("process", 2, 2_000), (UNRELATED, APPS, 2_000)]
+    assert [(f.host, f.partitions, f.events) for f in found] == each
+    assert found[2].of_unrelated == 1
     assert all(f.events_per_s > 0 and f.query_cpu_s > 0 for f in found)
-    assert said == ["1 partitions, process host, 1 of 1", "2 partitions, process host, 1 of 1"]
+    ran = ["1 partitions, process host, 1 of 1", "2 partitions, process host, 1 of 1", "2 unrelated apps, 1 of 1"]
+    assert said == ran
+    assert not any(UNRELATED in topic for topic in kept)
     assert "bench-process-2-0.alike" in kept
     assert not any(topic.startswith("bench-process-1-0.") for topic in kept)
     assert last.name == "bench-process-2-0"

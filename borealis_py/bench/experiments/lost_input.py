@@ -42,6 +42,7 @@ from borealis_py.log import topics
 from borealis_py.verify.kafka_reader import CannotRead, read_all
 
 REPLICAS = 2
+FAST_RATE = 10_000
 LEAD_S = 3
 """Time from scheduling the first row until it is due: the readers open their streams in it."""
 
@@ -52,9 +53,10 @@ def cases(size: str) -> list[LostCase]:
     if size == "short":
         return [LostCase(threshold_s=x, silence_s=15, before_s=4, after_s=4) for x in xs]
     if size == "full":
-        grid = product((900, 10_000), (1, 2, 3), xs, (15, 30, 60))
+        grid = product((900, FAST_RATE), (1, 2, 3), xs, (15, 30, 60))
         return [LostCase(threshold_s=x, silence_s=s, rate=rate, run=run) for rate, run, x, s in grid]
-    return [LostCase(threshold_s=x, silence_s=s) for x, s in product(xs, (15, 30, 60))]
+    slow = (LostCase(threshold_s=x, silence_s=s) for x, s in product(xs, (15, 30, 60)))
+    return [*slow, LostCase(threshold_s=max(xs), silence_s=60, rate=FAST_RATE)]
 
 
 def run(options: ExperimentOptions, bars: Bars) -> Outcome:

@@ -4,12 +4,17 @@ One node reads the source and divides it by key, in a separate process; the quer
 process, or as tasks of a Spark application, each in a Python worker. All of them are already working (a first window
 has gone through, transactions are open) when the source is held back, filled, and released: the measurement runs from
 then until every partition has published everything.
+
+Beside them, two apps that know nothing of each other, each with such a node, one partition and half of the rows of each
+bucket: what this machine can do at once.
 """
 
 from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from dataclasses import dataclass
 
 import msgspec
@@ -23,7 +28,7 @@ from borealis_py.bench.load.events import Backlog
 from borealis_py.bench.load.held import Reached, hold, let_go
 from borealis_py.bench.load.stage import Running, Stage
 from borealis_py.bench.measure.cputime import tree_cpu_s
-from borealis_py.bench.measure.scaling_figures import KeyedFigures, KeyedRun, keyed_figures
+from borealis_py.bench.measure.scaling_figures import APPS, UNRELATED, KeyedFigures, KeyedRun, keyed_figures
 from borealis_py.bench.report.bars import Say
 from borealis_py.log import topics
 from borealis_py.log.base import Feed, NewRecord, Record
@@ -80,17 +85,22 @@ def measure(
         length: of the names, see `keyed.app`.
 
     Returns:
-        Figures, and the app of the last run, whose topics stay; those of the others are deleted.
+        Figures, and the app of the last run in partitions, whose topics stay; those of the others are deleted.
 
     Raises:
         BenchError: a run failed, or gave other results than the first.
         LaunchError, LogError: something did not start.
     """
     found: dict[tuple[str, int], list[KeyedRun]] = {(host, n): [] for host in hosts for n in counts}
+    found[UNRELATED, APPS] = []
     expected: keyed.Results = {}
     state: AppState | None = None
     for run in range(runs):
         for host, n in found:
+            if host == UNRELATED:
+                say(f"{APPS} unrelated apps, {run + 1} of {runs}")
+                found[host, n].append(_unrelated(stage, source, length, run))
+                continue
             say(f"{n} partitions, {host} host, {run + 1} of {runs}")
             if state is not None:
                 stage.forget(state)
@@ -98,7 +108,7 @@ def measure(
                 f"bench-{host}-{n}-{run}", n, policy="suspend", length=length
             )  # being held back is not a failure
             state = stage.describe(spec, str(events.START_US))
-            found[host, n].append(_run(stage, source, state, host))
+            found[host, n].append(_run(stage, source, [state], host))
             results = keyed.results(read_corrected(stage, state))
             expected = expected or results
             keyed.check(results, expected, source.backlog.events, f"{n} partitions on the {host} host")
@@ -106,27 +116,79 @@ def measure(
     return keyed_figures(source.measured, os.cpu_count() or 1, found), state
 
 
+def _unrelated(stage: Stage, source: PartitionSource, length: int, run: int) -> KeyedRun:
+    """`APPS` apps with their share of each bucket's rows, which know nothing of each other, in plain processes."""
+    share = PartitionSource.of(source.measured // APPS, source.backlog.per_bucket // APPS)
+    names = [f"bench-{UNRELATED}-{n}-{run}" for n in range(APPS)]
+    states = [
+        stage.describe(keyed.app(name, 1, policy="suspend", length=length), str(events.START_US)) for name in names
+    ]
+    took = _run(stage, share, states, "process")
+    for state in states:
+        results = keyed.results(read_corrected(stage, state))
+        keyed.check(results, results, share.backlog.events, state.name)
+        stage.forget(state)
+    return took
+
+
 def read_corrected(stage: Stage, state: AppState) -> list[list[Record]]:
     """The corrected stream's records, by partition."""
     return [stage.read(topics.corrected(state.name, part)) for part in parts_of(state.spec, keyed.QUERY)]
 
 
-def _run(stage: Stage, source: PartitionSource, state: AppState, host: str) -> KeyedRun:
-    source.fill(stage, state, 0, 1 + WARM_BUCKETS)
-    running = _start(stage, state, host)
-    progress = Reached(stage, running, keyed.QUERY)
-    try:
-        progress.wait(source.backlog.origin + WARM_BUCKETS)
-        hold(stage, running, [keyed.SOURCE], [(keyed.NODE, 0)])
-        source.fill(stage, state, 1 + WARM_BUCKETS)
-        before = _cpu(running)  # later they may be done
-        began = let_go(stage, running, [keyed.SOURCE])
-        ended = progress.wait(source.backlog.end).published
-        after = _cpu(running)
-    finally:
-        progress.close()
-        running.processes.stop()
-    node, query = (b - a for a, b in zip(before, after, strict=True))
+class _Trial:
+    """One app, warm and with its source held back, so that it can be measured from when that is let go.
+
+    Raises:
+        BenchError: it does not get there.
+        LaunchError, LogError: something did not start.
+    """
+
+    def __init__(self, stage: Stage, source: PartitionSource, state: AppState, host: str) -> None:
+        self._stage, self._source = stage, source
+        source.fill(stage, state, 0, 1 + WARM_BUCKETS)
+        self._running = _start(stage, state, host)
+        self._progress = Reached(stage, self._running, keyed.QUERY)
+        try:
+            self._progress.wait(source.backlog.origin + WARM_BUCKETS)
+            hold(stage, self._running, [keyed.SOURCE], [(keyed.NODE, 0)])
+            source.fill(stage, state, 1 + WARM_BUCKETS)
+        except BaseException:
+            self.close()
+            raise
+
+    def cpu(self) -> tuple[float, float]:
+        """Processor time so far of the node's process and of the query's, with all below them, in seconds."""
+        pids = self._running.pids
+        return tree_cpu_s([pids[NODE_PROCESS]]), tree_cpu_s([pids[QUERY_PROCESS]])
+
+    def let_go(self) -> float:
+        """Returns when, in seconds since 1970."""
+        return let_go(self._stage, self._running, [keyed.SOURCE])
+
+    def ended(self) -> float:
+        """When everything was published, in seconds since 1970. Raises BenchError."""
+        return self._progress.wait(self._source.backlog.end).published
+
+    def close(self) -> None:
+        """Stop its processes."""
+        self._progress.close()
+        self._running.processes.stop()
+
+
+def _run(stage: Stage, source: PartitionSource, states: Sequence[AppState], host: str) -> KeyedRun:
+    """All these apps at once, from when the first one is let go until the last one is done."""
+    with ExitStack() as opened:
+        trials: list[_Trial] = []
+        for state in states:
+            trials.append(_Trial(stage, source, state, host))
+            opened.callback(trials[-1].close)
+        before = [trial.cpu() for trial in trials]  # later they may be done
+        with ThreadPoolExecutor(len(trials)) as threads:
+            began = min(threads.map(_Trial.let_go, trials))
+            ended = max(threads.map(_Trial.ended, trials))
+        after = [trial.cpu() for trial in trials]
+    node, query = (sum(b[i] - a[i] for a, b in zip(before, after, strict=True)) for i in (0, 1))
     return KeyedRun(ended - began, node, query)
 
 
@@ -140,8 +202,3 @@ def _start(stage: Stage, state: AppState, host: str) -> Running:
     spark = ProcessSpec.unconfigured(stage.log, stage.work, "spark", redo_slots=0)
     pids = launch.start_processes(state, processes, spark if host == "spark" else plain, (NODE_PROCESS, QUERY_PROCESS))
     return Running(state, processes, pids, started_ms)
-
-
-def _cpu(running: Running) -> tuple[float, float]:
-    """Processor time so far of the node's process and of the query's, with all below them, in seconds."""
-    return tree_cpu_s([running.pids[NODE_PROCESS]]), tree_cpu_s([running.pids[QUERY_PROCESS]])

@@ -11,7 +11,7 @@ from rich.console import Console
 from borealis_py.bench.load.sizes import Sizes, on_stage
 from borealis_py.bench.measure import partitions, slots, volume
 from borealis_py.bench.measure.partitions import PartitionSource
-from borealis_py.bench.measure.scaling_figures import KeyedFigures, SlotFigures, VolumeFigures
+from borealis_py.bench.measure.scaling_figures import APPS, KeyedFigures, SlotFigures, VolumeFigures
 from borealis_py.bench.report.figures import BenchError
 from borealis_py.bench.report.machine import BenchMachine, Measured
 
@@ -42,6 +42,7 @@ class ScalingReport(Measured):
 def check(options: ScalingOptions) -> PartitionSource:
     """The events to measure with, made ahead. Raises BenchError for numbers that do not fit each other."""
     try:
+        PartitionSource.of(options.events // APPS, options.per_record // APPS)  # of unrelated apps
         return PartitionSource.of(options.events, options.per_record)
     except ValueError as exc:
         raise BenchError(str(exc)) from exc

@@ -11,6 +11,8 @@ from borealis_py.bench.report.figures import BenchError
 ALL_BUSY = 0.9
 """Fraction of the cores that counts as all of them: the broker needs some, too."""
 ONE_BUSY = 0.85
+UNRELATED, APPS = "unrelated", 2
+"""In place of a host and a number of partitions: so many apps at once that know nothing of each other."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +28,8 @@ class KeyedRun:
 @dataclass(frozen=True, slots=True)
 class KeyedFigures:
     """A query in `partitions` partitions; medians of `runs`. CPU seconds are per million events; `ratio`: events/s
-    relative to one partition on the same host. `limit`: the bottleneck.
+    relative to one partition on the same host. `of_unrelated`: relative to as many unrelated apps with as many rows in
+    all; None: there were not as many. `limit`: the bottleneck.
     """
 
     host: str
@@ -39,6 +42,7 @@ class KeyedFigures:
     node_cores: float
     query_cores: float
     ratio: float
+    of_unrelated: float | None
     limit: str
 
 
@@ -87,7 +91,8 @@ def keyed_figures(events: int, cpus: int, runs: Mapping[tuple[str, int], Sequenc
     for (host, partitions), mine in runs.items():
         if any(run.seconds <= 0 for run in mine):
             raise BenchError(f"{partitions} partitions took {min(run.seconds for run in mine)} s; the clocks are wrong")
-        one = runs.get((host, 1), mine)
+        one = runs.get(("process" if host == UNRELATED else host, 1), mine)
+        pairs = runs.get((UNRELATED, partitions))
         node_cores = median(run.node_cpu_s / run.seconds for run in mine)
         query_cores = median(run.query_cpu_s / run.seconds for run in mine)
         found.append(
@@ -102,6 +107,9 @@ def keyed_figures(events: int, cpus: int, runs: Mapping[tuple[str, int], Sequenc
                 node_cores=node_cores,
                 query_cores=query_cores,
                 ratio=median(first.seconds / run.seconds for first, run in zip(one, mine, strict=True)),
+                of_unrelated=None
+                if pairs is None
+                else median(pair.seconds / run.seconds for pair, run in zip(pairs, mine, strict=True)),
                 limit=limit_of(host, partitions, cpus, node_cores, query_cores),
             )
         )

@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from rich.console import Console
 
 from borealis_py.bench.measure.scaling import ScalingReport
-from borealis_py.bench.measure.scaling_figures import KeyedFigures, SlotFigures, VolumeFigures
+from borealis_py.bench.measure.scaling_figures import UNRELATED, KeyedFigures, SlotFigures, VolumeFigures
 from borealis_py.bench.measure.volume import CONTROL_CLASS
 from borealis_py.bench.report.tables import table, where, wide
 
-HOSTS = {"process": "threads of one process", "spark": "Spark tasks"}
+HOSTS = {"process": "threads of one process", "spark": "Spark tasks", UNRELATED: "apps, half the rows each"}
 
 
 def show(report: ScalingReport, console: Console) -> None:
@@ -29,18 +29,18 @@ def _partitions(figures: Sequence[KeyedFigures], length: int, console: Console) 
     title = (
         f"Throughput of a query in partitions: {first.events:,} JSON events waiting, an edit distance a row (--length "
         f"{length}), count, sum and\nmean per customer and second. One node before it (a process) reads, filters and "
-        "divides by customer.\n"
-        f"Medians of {first.runs}; CPU seconds are per million events, of the node and of all that runs the query"
+        "divides by customer. Of apps: what two with half the rows each reach at once, with a node each.\n"
+        f"Medians of {first.runs}; CPU seconds are per million events; of the node + of all that runs the query"
     )
-    columns = ["partitions", "", "events/s", "to 1", "CPU s, node", "CPU s, query", "cores busy", "limit"]
+    columns = ["partitions", "", "events/s", "to 1", "of apps", "CPU s", "cores busy", "limit"]
     rows = [
         [
             HOSTS[f.host],
             str(f.partitions),
             f"{f.events_per_s:,.0f}",
             f"{f.ratio:.2f}",
-            f"{f.node_cpu_s:.1f}",
-            f"{f.query_cpu_s:.1f}",
+            "" if f.of_unrelated is None else f"{f.of_unrelated:.2f}",
+            f"{f.node_cpu_s:.1f} + {f.query_cpu_s:.1f}",
             f"{f.node_cores:.1f} + {f.query_cores:.1f}",
             f.limit,
         ]
