@@ -121,7 +121,7 @@ class ReplyReader:
         """Why replies cannot be read now; empty: they can."""
         end = self._end()
         with ExitStack() as opened:
-            self._reader = opened.enter_context(closing(log_.reader(wake)))
+            self._reader = opened.enter_context(closing(log_.reader(wake, seldom=True)))
             self._reader.open(feed, end)
             opened.pop_all()
 

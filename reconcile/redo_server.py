@@ -99,7 +99,7 @@ class RedoServer:
         self._last_handle = 0
         with ExitStack() as opened:  # a driver that fails to begin must leave nothing open: it tries again
             self._appender = opened.enter_context(closing(log_.appender(lambda: None)))
-            self._reader = opened.enter_context(closing(log_.reader(wake)))
+            self._reader = opened.enter_context(closing(log_.reader(wake, seldom=True)))
             self._open()
             self._opened = opened.pop_all()
 
@@ -119,6 +119,11 @@ class RedoServer:
         for handle, end in self._executor.take_finished():
             self._ended(handle, end, now)
         self._dispatch(now)
+
+    @property
+    def waits(self) -> bool:
+        """Whether a turn is due soon though nothing comes: jobs wait, or slots are held."""
+        return bool(self._waiting or self._held_until)
 
     def stop_tasks(self, timeout_s: float = 1.0) -> None:
         """Send every task a Shutdown. May be repeated."""

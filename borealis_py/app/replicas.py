@@ -122,6 +122,10 @@ class ReplicaProcesses:
         found = {name: self._process(name) for name in self._noted()}
         return {name: process for name, process in found.items() if process is not None}
 
+    def answering(self) -> set[ProcessName]:
+        """Those that run and have noted that all their replicas are READY."""
+        return {name for name in self.running() if self._noted_ready(name)}
+
     def hosts(self) -> dict[ProcessName, str]:
         """Where the replicas of each running process run (`ProcessSpec.host`), as far as it can be told."""
         specs = {name: spec_of(process) for name, process in self.running().items()}
@@ -259,6 +263,10 @@ class ReplicaProcesses:
     def _noted(self) -> list[ProcessName]:
         names = (ProcessName.parse(path.stem) for path in self.directory.glob("*.pid"))
         return sorted(name for name in names if name is not None)
+
+    def _noted_ready(self, name: ProcessName) -> bool:
+        run = run_notes.read(str(self._pid_file(name))).get("run")
+        return run is not None and run_notes.read(str(self.directory / f"{name.stem}.ready")).get("run") == run
 
     def _process(self, name: ProcessName) -> psutil.Process | None:
         note = run_notes.read(str(self._pid_file(name)))

@@ -38,8 +38,8 @@ class KafkaLog:
     def of(cls, bootstrap: str, properties: Mapping[str, str] | None = None) -> KafkaLog:
         return cls(bootstrap, tuple(sorted((properties or {}).items())))
 
-    def reader(self, wake: Wake) -> KafkaReader:
-        return KafkaReader(self.bootstrap, dict(self.properties), wake)
+    def reader(self, wake: Wake, seldom: bool = False) -> KafkaReader:
+        return KafkaReader(self.bootstrap, dict(self.properties), wake, seldom)
 
     def appender(self, wake: Wake) -> KafkaAppender:
         early = early_appenders.take(self.bootstrap, dict(self.properties))

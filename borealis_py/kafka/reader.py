@@ -17,6 +17,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Topic
 from borealis_py.kafka.access.refusals import listen
 from borealis_py.kafka.client import (
     NO_SUCH_TOPIC,
+    READ_WAIT_MS,
     REST_BYTES,
     REST_WAIT_MS,
     UNREACHABLE,
@@ -55,28 +56,26 @@ _REFUSED = frozenset({KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError.GROUP_AU
 
 
 class KafkaReader:
-    """Implements `log.base.Reader`. At the end of a feed, `position` also moves past transaction markers."""
+    """Implements `log.base.Reader`. At the end of a feed, `position` also moves past transaction markers. `seldom`:
+    see `log.base.Log.reader`."""
 
-    def __init__(self, bootstrap: str, properties: Mapping[str, str], wake: Wake) -> None:
+    def __init__(self, bootstrap: str, properties: Mapping[str, str], wake: Wake, seldom: bool = False) -> None:
         self._bootstrap, self._properties = bootstrap, properties
         self._wake = wake
         self._rests = self._resting = False
         with translating(bootstrap, "open a reader"):
-            self._consumer = self._opened()
+            self._consumer = self._opened(REST_WAIT_MS if seldom else READ_WAIT_MS)
         self._changed = threading.Condition()
         # Guarded by _changed:
         self._cursors: dict[Feed, FeedCursor] = {}
         self._orders: list[tuple[Feed, FeedCursor | None]] = []
         self._arrived: deque[FeedRun] = deque()
-        self._arrived_records = 0
-        self._arrived_bytes = 0
+        self._arrived_records = self._arrived_bytes = 0
         self._hushed: frozenset[Feed] = frozenset()
         self._gathered: frozenset[Feed] = frozenset()
         self._awaited: set[Feed] = set()
         self._wake_at: float | None = None
-        self._failed = False
-        self._polled = False
-        self._closed = False
+        self._failed = self._polled = self._closed = False
         self.more = False
         """See `log.base.Reader.more`."""
         # Used by the thread only:
@@ -108,8 +107,7 @@ class KafkaReader:
             self._polled = True
             if self._failed:
                 self._raise_failure()
-            records: list[Record] = []
-            size = 0
+            records, size = list[Record](), 0
             while self._arrived and size < POLL_BYTES:
                 run = self._arrived.popleft()
                 self._arrived_records -= len(run.records)

@@ -353,7 +353,9 @@ Wake = Callable[[], None]
 class Log(Protocol):
     """Opens the above. Small and picklable, since it is sent to Spark workers."""
 
-    def reader(self, wake: Wake) -> Reader: ...
+    def reader(self, wake: Wake, seldom: bool = False) -> Reader:
+        """`seldom`: little is read, and feeds are seldom opened beside others; records come as soon as ever, but `open`
+        and the end of a feed may take half a second longer."""
 
     def appender(self, wake: Wake) -> Appender: ...
 

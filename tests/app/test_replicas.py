@@ -76,6 +76,22 @@ def test_found_again_and_stopped(
     assert apps_here(tmp_path) == []
 
 
+def test_who_answers_has_noted_it_in_this_run(
+    processes: ReplicaProcesses, children: list[subprocess.Popen[bytes]]
+) -> None:
+    names = [ProcessName(n) for n in range(4)]
+    for name in names[:3]:
+        pid = put(processes, name, OBEYS, children)
+        told = {"pid": pid, "created": psutil.Process(pid).create_time(), "run": f"run-{name.replica}"}
+        (processes.directory / f"{name.stem}.pid").write_text(json.dumps(told))
+    for name, run in zip(names, ("run-0", "of before", None, "run-3"), strict=True):
+        if run is not None:
+            (processes.directory / f"{name.stem}.ready").write_text(json.dumps({"run": run, "since_s": 1.0}))
+    assert processes.answering() == {names[0]}
+    (processes.directory / f"{names[0].stem}.ready").unlink()
+    assert processes.answering() == set()
+
+
 def test_stopped_although_its_parent_never_takes_note(processes: ReplicaProcesses) -> None:
     """As under process 1 of a container, if that is no init."""
     code = f"""

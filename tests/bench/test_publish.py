@@ -3,41 +3,55 @@
 from __future__ import annotations
 
 import io
-import json
+from collections.abc import Iterator
 
 import pytest
 from rich.console import Console
 
+from borealis_py.bench.experiments import publish
+from borealis_py.bench.experiments.publish import PublishFigure, PublishSize, measure
 from borealis_py.bench.load.nowhere import Nowhere
-from borealis_py.bench.measure import publish
-from borealis_py.bench.measure.publish import PublishOptions, run, show
+from borealis_py.bench.report.bars import Bars, bars_on
 from borealis_py.bench.report.figures import BenchError
-from borealis_py.cli.console import print_json
 
-SMALL = PublishOptions(rows=3_000, per_bucket=100, runs=2)
-
-
-def test_every_way_is_measured_and_told_beside_encoding_alone(capsys: pytest.CaptureFixture[str]) -> None:
-    report = run(SMALL, Console(file=io.StringIO()))
-    assert [figure.way for figure in report.figures][:3] == [publish.YARDSTICK, "send", "send, own times"]
-    assert len(report.figures) == 9
-    assert report.figures[0].of_yardstick == 1
-    assert all(figure.rows_per_cpu_s > 0 for figure in report.figures)
-    assert 85 < report.row_bytes < 95
-    out = io.StringIO()
-    show(report, Console(file=out))
-    assert all(figure.way in out.getvalue() for figure in report.figures)
-    print_json(report)
-    assert json.loads(capsys.readouterr().out)["figures"][1]["way"] == "send"
+SMALL = PublishSize(rows=3_000, per_bucket=100, runs=2)
 
 
-def test_rows_that_are_lost_are_no_figure(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture
+def bars() -> Iterator[Bars]:
+    with bars_on(Console(file=io.StringIO())) as shown:
+        yield shown
+
+
+def test_every_way_is_measured_beside_encoding_alone(bars: Bars) -> None:
+    figures = measure(SMALL, bars)
+    assert [figure.way for figure in figures][:3] == [publish.YARDSTICK, "send", "send, own times"]
+    assert len(figures) == 9
+    assert set(publish.GOALS) < {figure.way for figure in figures}
+    assert figures[0].of_yardstick == 1
+    assert all(figure.rows_per_cpu_s > 0 for figure in figures)
+
+
+def test_what_is_told() -> None:
+    ways = [("msgspec", 900.0, None), ("send", 300.0, 301), ("send_many", 450.0, 450)]
+    figures = [PublishFigure(way, rows, rows / 900, goal) for way, rows, goal in ways]
+    found = publish.outcome(figures, SMALL)
+    assert found.rows[1:] == [["send", "300", "33%", "301"], ["send_many", "450", "50%", "450"]]
+    assert all(len(row) == len(found.columns) for row in found.rows)
+    assert found.ratios == {"send / encoding alone": 300 / 900, "send_many / encoding alone": 0.5}
+    assert "Below the goal: send: 300 (301). Publishing row by row takes 3.0 times as long" in found.worse
+    assert [curve.y for curve in found.panels[0].curves] == [[300.0, 450.0], [301.0, 450.0]]
+    assert found.data["rows"] == SMALL.rows
+    assert "Below" not in publish.outcome([figures[0], figures[2]], SMALL).worse
+
+
+def test_rows_that_are_lost_are_no_figure(monkeypatch: pytest.MonkeyPatch, bars: Bars) -> None:
     monkeypatch.setitem(publish.SCHEMA, "shop", "int64")
     with pytest.raises(BenchError, match="send: 0 of 3000 rows were sent"):
-        run(SMALL, Console(file=io.StringIO()))
+        measure(SMALL, bars)
 
 
-def test_what_is_measured_lies_in_the_records(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_measured_lies_in_the_records(monkeypatch: pytest.MonkeyPatch, bars: Bars) -> None:
     logs: list[Nowhere] = []
 
     class Watched(Nowhere):
@@ -46,7 +60,7 @@ def test_what_is_measured_lies_in_the_records(monkeypatch: pytest.MonkeyPatch) -
             logs.append(self)
 
     monkeypatch.setattr(publish, "Nowhere", Watched)
-    report = run(PublishOptions(rows=1_000, per_bucket=100, runs=1), Console(file=io.StringIO()))
+    measure(PublishSize(rows=1_000, per_bucket=100, runs=1), bars)
     assert len(logs) == 8
-    assert all(log.bytes > 1_000 * report.row_bytes for log in logs)
+    assert all(log.bytes > 1_000 * 85 for log in logs)
     assert all(log.end >= 11 for log in logs[1::2]), "by their own times a record for each bucket"

@@ -44,7 +44,7 @@ class Arriving:
     def topic_watch(self, topic: str, wake: object) -> None:
         return None
 
-    def reader(self, wake: Wake) -> Arriving:
+    def reader(self, wake: Wake, seldom: bool = False) -> Arriving:
         return self
 
     def open(self, feed: Feed, offset: int) -> None:

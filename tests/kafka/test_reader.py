@@ -260,3 +260,18 @@ def test_large_records_come_whole(log: KafkaLog, new_feed: NewFeed, waiter: Wait
     assert waiter.read(reader, 1)[0].value == value
     appender.close()
     reader.close()
+
+
+@pytest.mark.parametrize(("seldom", "wait_ms"), [(False, 100), (True, 500)])
+def test_of_who_reads_seldom_the_broker_may_hold_a_fetch_longer_but_answers_at_once_when_something_comes(
+    log: KafkaLog, waiter: Waiter, monkeypatch: pytest.MonkeyPatch, seldom: bool, wait_ms: int
+) -> None:
+    configs: list[dict[str, Any]] = []
+
+    def consumer(config: dict[str, Any]) -> Consumer:
+        configs.append(config)
+        return Consumer(config)
+
+    monkeypatch.setattr(reader_module, "Consumer", consumer)
+    log.reader(waiter.wake, seldom).close()
+    assert [(c["fetch.wait.max.ms"], c["fetch.min.bytes"]) for c in configs] == [(str(wait_ms), "1")]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from threading import Event
 
-from borealis_py.log.base import Appender, Delivery, Feed, Lookup, NewRecord, Wake
+from borealis_py.log.base import Appender, Delivery, Feed, Lookup, NewRecord, Reader, Wake
 from tests.support.instant_log import InstantLog
 
 
@@ -34,6 +34,12 @@ class RpcLog(InstantLog):
         self.answers = Event()
         self.answers.set()
         self._appenders: list[Appender] = []
+        self.seldom: list[bool] = []
+        """Of each reader that was opened, whether it reads seldom."""
+
+    def reader(self, wake: Wake, seldom: bool = False) -> Reader:
+        self.seldom.append(seldom)
+        return super().reader(wake, seldom)
 
     def lookup(self) -> Lookup:
         assert self.answers.wait(20)

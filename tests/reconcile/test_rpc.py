@@ -113,6 +113,32 @@ def test_a_job_by_message_gives_the_bits_of_the_direct_run(office, replica):
     assert task.why_inline == ""
 
 
+def test_both_ends_read_seldom(office):
+    office.task()
+    assert office.log.seldom == [True, True]
+
+
+def test_a_driver_has_turns_without_news_only_while_jobs_wait_or_slots_are_held(office, replica):
+    one, two = office.task("u1"), office.task("u2")
+    assert not office.server.waits
+    one.submit_job(replica.job(10, 15, id=1))
+    office.server.turn()
+    assert not office.server.waits, "it runs, and its end is news"
+    two.submit_job(replica.job(15, 20, id=1))
+    office.server.turn()
+    assert office.server.waits, "for the only slot"
+    one.cancel_job(1)
+    two.cancel_job(1)
+    office.server.turn()
+    assert not office.server.waits
+    office.slots.end("cancelled")
+    office.server.turn()
+    assert office.server.waits, "until Spark has killed the worker"
+    office.later(HELD_US)
+    office.server.turn()
+    assert not office.server.waits
+
+
 def test_jobs_of_two_replicas_run_side_by_side_and_each_gets_its_own_answer(replica):
     office = Driver(2)
     one, two = office.task("u1"), office.task("u2")

@@ -86,8 +86,8 @@ class InstantLog:
             memory.set_delays(client, AT_ONCE)
             self._client = memory.client(client)
 
-    def reader(self, wake: Wake) -> Reader:
-        return self._settled(lambda: self._client.reader(wake))
+    def reader(self, wake: Wake, seldom: bool = False) -> Reader:
+        return self._settled(lambda: self._client.reader(wake, seldom))
 
     def appender(self, wake: Wake) -> Appender:
         return self._settled(lambda: self._client.appender(wake))

@@ -136,29 +136,6 @@ def failover(
         raise typer.Exit(1)
 
 
-@app.command()
-def publish(
-    rows: Annotated[int, typer.Option("--rows", min=1_000, help="Rows of each run.")] = 200_000,
-    per_bucket: Annotated[
-        int, typer.Option("--per-bucket", min=1, max=100_000, help="Rows per bucket, for rows with their own times.")
-    ] = 500,
-    runs: Annotated[int, typer.Option("--runs", min=1, max=100, help="Runs of each; the median is reported.")] = 3,
-    json: Json = False,
-) -> None:
-    """How many rows a publisher sends per second of processor time, without a broker: half a minute.
-
-    The table is on standard error.
-    """
-    from borealis_py.bench.measure import publish as measured
-    from borealis_py.bench.report.figures import BenchError
-
-    with _telling(BenchError):
-        report = measured.run(measured.PublishOptions(rows=rows, per_bucket=per_bucket, runs=runs), err())
-    measured.show(report, err())
-    if json:
-        print_json(report)
-
-
 Full = Annotated[bool, typer.Option("--full", help="Measure the whole grid, however long it takes.")]
 Short = Annotated[bool, typer.Option("--short", help="Measure the smallest grid.")]
 Figures = Annotated[Path, typer.Option("--figures", help="Where NAME.json and NAME.svg go.")]

@@ -40,6 +40,7 @@ log = structlog.get_logger("borealis.host")
 
 LOOK_S = 0.5
 TURN_S = 0.1
+"""How often jobs are looked at while some wait for a slot."""
 STOP_S = 5.0
 """Tasks that have not ended this long after being told to are ended with Spark."""
 
@@ -110,7 +111,7 @@ class Application:
         for thread in (serving, looking, *threads):
             thread.start()
         while any(t.is_alive() for t in threads) and not self._stop.is_set() and not (self._ailing or self._short):
-            self._stop.wait(TURN_S)
+            self._stop.wait(LOOK_S)
         ailing, short = (None, None) if self._stop.is_set() else (self._ailing, self._short)
         self._end_all()
         if ailing is None:
@@ -184,7 +185,7 @@ class Application:
 
     def _serve(self) -> None:
         while not self._over.is_set():
-            self._news.wait(TURN_S)
+            self._news.wait(TURN_S if self._server.waits else LOOK_S)
             self._news.clear()
             try:
                 self._server.turn()

@@ -156,7 +156,7 @@ class MemoryClient(Connection):
         self._readers: list[MemoryReader] = []
         self._appenders: list[MemoryAppender] = []
 
-    def reader(self, wake: Wake) -> MemoryReader:
+    def reader(self, wake: Wake, seldom: bool = False) -> MemoryReader:
         reader = MemoryReader(self, wake)
         self._readers.append(reader)
         return reader

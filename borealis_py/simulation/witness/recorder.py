@@ -243,8 +243,8 @@ class RecordingLog:
     def __init__(self, client: MemoryClient, ear: Recorder, aside: Mapping[str, Aside] = _NOTHING) -> None:
         self._client, self._ear, self._aside = client, ear, aside
 
-    def reader(self, wake: Wake) -> Reader:
-        return RecordingReader(self._client.reader(wake), self._ear, self._client.log.broker)
+    def reader(self, wake: Wake, seldom: bool = False) -> Reader:
+        return RecordingReader(self._client.reader(wake, seldom), self._ear, self._client.log.broker)
 
     def appender(self, wake: Wake) -> Appender:
         return RecordingAppender(self._client.appender(wake), self._ear, self._aside)

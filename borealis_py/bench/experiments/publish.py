@@ -7,24 +7,22 @@ own. The yardstick is the same rows encoded as JSON one by one by msgspec, and n
 from __future__ import annotations
 
 import gc
-import os
 import time
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from statistics import median
 from tempfile import TemporaryDirectory
 from typing import Any
 
 import msgspec
-from rich.console import Console
 
 from borealis_py.bench.load.events import BUCKET_US, SCHEMA, START_US, values
 from borealis_py.bench.load.nowhere import Nowhere
-from borealis_py.bench.report.bars import bars_on
+from borealis_py.bench.report.bars import Bars
 from borealis_py.bench.report.figures import BenchError
-from borealis_py.bench.report.machine import BenchMachine, Measured
-from borealis_py.bench.report.tables import table, where, wide
+from borealis_py.bench.report.outcome import Curve, Outcome, Panel
+from borealis_py.bench.report.runner import ExperimentOptions
 from borealis_py.client.ingest import open_rows
 from borealis_py.client.publisher import Publisher, wall_us
 from borealis_py.client.pump import publish_rows
@@ -32,6 +30,16 @@ from borealis_py.client.stimes import Boundaries
 from borealis_py.protocol.settings import Timing
 
 YARDSTICK = "msgspec.json.encode, row by row"
+FILE = 250_000
+GOALS = {
+    "send": 300_000,
+    "send_many": 1_000_000,
+    "publish FILE, JSON lines": FILE,
+    "publish FILE, JSON lines, own times": FILE,
+    "publish FILE, CSV": FILE,
+    "publish FILE, CSV, own times": FILE,
+}
+"""Rows a second."""
 
 PublishedRow = dict[str, object]
 Way = Callable[[], int]
@@ -39,79 +47,108 @@ Way = Callable[[], int]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PublishOptions:
+class PublishSize:
     """`rows`: of each run; `per_bucket`: of those that bear times of their own."""
 
-    rows: int = 200_000
+    rows: int
+    runs: int
     per_bucket: int = 500
-    runs: int = 3
+
+
+SIZES = {
+    "short": PublishSize(rows=50_000, runs=3),
+    "usual": PublishSize(rows=200_000, runs=5),
+    "full": PublishSize(rows=1_000_000, runs=9),
+}
 
 
 @dataclass(frozen=True, slots=True)
-class Figure:
+class PublishFigure:
     """Rows in a second of processor time, all threads; the median of the runs. `of_yardstick`: the median of the ratios
-    to the yardstick of the same run.
+    to the yardstick of the same run. `goal`: rows that are to be reached; None: none is set.
     """
 
     way: str
     rows_per_cpu_s: float
     of_yardstick: float
+    goal: int | None
+
+    @property
+    def missed(self) -> bool:
+        return self.goal is not None and self.rows_per_cpu_s < self.goal
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PublishReport(Measured):
-    """`row_bytes`: of its JSON, on average."""
-
-    rows: int
-    per_bucket: int
-    runs: int
-    row_bytes: float
-    figures: list[Figure]
+def run(options: ExperimentOptions, bars: Bars) -> Outcome:
+    """Measure every way, several times, one after the other. Raises BenchError: not all rows were sent."""
+    size = SIZES[options.size]
+    return outcome(measure(size, bars), size)
 
 
-def run(options: PublishOptions, console: Console) -> PublishReport:
-    """Measure every way, `runs` times, one after the other.
-
-    Raises:
-        BenchError: not all rows were sent.
-    """
-    started, load = time.monotonic(), os.getloadavg()[0]
-    with TemporaryDirectory() as directory, bars_on(console) as bars:
+def measure(size: PublishSize, bars: Bars) -> list[PublishFigure]:
+    """The yardstick first. Raises BenchError: not all rows were sent."""
+    with TemporaryDirectory() as directory:
         bars.say("making rows")
-        rows = [_row(i, options.per_bucket) for i in range(options.rows)]
-        ways, encoded = _ways(rows, options, Path(directory)), msgspec.json.Encoder().encode
+        rows = [_row(i, size.per_bucket) for i in range(size.rows)]
+        ways, encoded = _ways(rows, size, Path(directory)), msgspec.json.Encoder().encode
         gc.collect()
         gc.freeze()  # no real publisher has this many rows in memory, which the garbage collector would visit
         spent: dict[str, list[float]] = {name: [] for name in (YARDSTICK, *ways)}
         try:
-            for n in range(options.runs):
-                bars.say(f"run {n + 1} of {options.runs}")
+            for n in range(size.runs):
+                bars.say(f"run {n + 1} of {size.runs}")
                 spent[YARDSTICK].append(_cpu_s(lambda: sum(1 for row in rows if encoded(row))))
                 for name, way in ways.items():
-                    spent[name].append(_cpu_s(way, options.rows, name))
+                    spent[name].append(_cpu_s(way, size.rows, name))
         finally:
             gc.unfreeze()
-    return PublishReport(
-        machine=BenchMachine.now(load),
-        seconds=time.monotonic() - started,
-        rows=options.rows,
-        per_bucket=options.per_bucket,
-        runs=options.runs,
-        row_bytes=sum(len(encoded(row)) for row in rows) / len(rows),
-        figures=[_figure(name, took, spent[YARDSTICK], options.rows) for name, took in spent.items()],
-    )
+    return [_figure(name, took, spent[YARDSTICK], size.rows) for name, took in spent.items()]
 
 
-def show(report: PublishReport, console: Console) -> None:
-    """The report as a table."""
-    console = wide(console)
-    title = (
-        f"Publishing: {report.rows:,} rows of five fields, {report.row_bytes:.0f} bytes of JSON, into a log that keeps "
-        f"nothing\nown times: {report.per_bucket:,} rows a bucket. Medians of {report.runs} runs"
+def outcome(figures: Sequence[PublishFigure], size: PublishSize) -> Outcome:
+    """The results. Args: figures: the yardstick first."""
+    yardstick, *ways = figures
+    places = [float(n) for n in range(1, len(ways) + 1)]
+    reached = Curve(label="reached", x=places, y=[f.rows_per_cpu_s for f in ways], style="bars")
+    goals = [(at, float(f.goal)) for at, f in zip(places, ways, strict=True) if f.goal is not None]
+    goal = Curve(label="goal", x=[at for at, _ in goals], y=[goal for _, goal in goals], style="points")
+    missed = [f"{f.way}: {f.rows_per_cpu_s:,.0f} ({f.goal:,})" for f in ways if f.missed]
+    return Outcome(
+        name="publish",
+        title="Rows that a publisher sends in a second of processor time",
+        published=(
+            "Nothing comparable is published. Goals: 300 000 rows a second by send, 1 000 000 by send_many, 250 000 "
+            "from a file in one process"
+        ),
+        setup=(
+            f"{size.rows:,} rows of five fields, some 90 bytes of JSON, into a log that keeps nothing: checks, "
+            "boundaries, encoding and records, in all threads, without a broker. Own times: rows bear them, "
+            f"{size.per_bucket} in a bucket. Medians of {size.runs} runs. The yardstick encodes the same rows as JSON, "
+            "and nothing else"
+        ),
+        worse=(f"Below the goal: {', '.join(missed)}. " if missed else "")
+        + f"Publishing row by row takes {1 / ways[0].of_yardstick:.1f} times as long as encoding alone",
+        columns=["", "rows a CPU second>", "of encoding alone>", "goal>"],
+        rows=[
+            [f.way, f"{f.rows_per_cpu_s:,.0f}", f"{f.of_yardstick:.0%}", "" if f.goal is None else f"{f.goal:,}"]
+            for f in figures
+        ],
+        ratios={f"{f.way} / encoding alone": f.of_yardstick for f in ways},
+        data={
+            "rows": size.rows,
+            "runs": size.runs,
+            "per_bucket": size.per_bucket,
+            "ways": [asdict(f) for f in figures],
+        },
+        panels=[
+            Panel(
+                title="The line: encoding alone",
+                x="ways of publishing, in the order of the table",
+                y="rows a CPU second",
+                curves=[reached, goal],
+                bound=yardstick.rows_per_cpu_s,
+            )
+        ],
     )
-    figures = [[f.way, f"{f.rows_per_cpu_s:,.0f}", f"{f.of_yardstick:.0%}"] for f in report.figures]
-    table(console, title, ["", "rows per CPU second", "of encoding alone"], figures)
-    where(report, console)
 
 
 def _row(i: int, per_bucket: int) -> PublishedRow:
@@ -120,8 +157,8 @@ def _row(i: int, per_bucket: int) -> PublishedRow:
     return {"at": at_us, "customer": customer, "amount": amount, "shop": shop, "kind": kind}
 
 
-def _ways(rows: list[PublishedRow], options: PublishOptions, directory: Path) -> dict[str, Way]:
-    times = [START_US + i * (BUCKET_US // options.per_bucket) for i in range(len(rows))]
+def _ways(rows: list[PublishedRow], size: PublishSize, directory: Path) -> dict[str, Way]:
+    times = [START_US + i * (BUCKET_US // size.per_bucket) for i in range(len(rows))]
     jsonl, plain = directory / "rows.jsonl", directory / "rows.csv"
     jsonl.write_bytes(msgspec.json.Encoder().encode_lines(rows))
     plain.write_text("\n".join([",".join(SCHEMA), *(",".join(map(str, row.values())) for row in rows), ""]))
@@ -179,6 +216,6 @@ def _cpu_s(way: Way, rows: int | None = None, name: str = "") -> float:
     return took
 
 
-def _figure(name: str, took: list[float], yardstick: list[float], rows: int) -> Figure:
+def _figure(name: str, took: list[float], yardstick: list[float], rows: int) -> PublishFigure:
     ratios = [alone / each for alone, each in zip(yardstick, took, strict=True)]
-    return Figure(name, rows / median(took), median(ratios))
+    return PublishFigure(name, rows / median(took), median(ratios), GOALS.get(name))
