@@ -122,8 +122,8 @@ class RedoServer:
 
     @property
     def waits(self) -> bool:
-        """Whether a turn is due soon though nothing comes: jobs wait, or slots are held."""
-        return bool(self._waiting or self._held_until)
+        """Whether a turn is due soon though nothing comes: jobs wait for a slot."""
+        return bool(self._waiting)
 
     def stop_tasks(self, timeout_s: float = 1.0) -> None:
         """Send every task a Shutdown. May be repeated."""

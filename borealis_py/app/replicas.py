@@ -122,9 +122,9 @@ class ReplicaProcesses:
         found = {name: self._process(name) for name in self._noted()}
         return {name: process for name, process in found.items() if process is not None}
 
-    def answering(self) -> set[ProcessName]:
-        """Those that run and have noted that all their replicas are READY."""
-        return {name for name in self.running() if self._noted_ready(name)}
+    def ready(self) -> set[ProcessName]:
+        """Those that run replicas, and have noted that all of them are READY."""
+        return {name for name in self.running() if not name.ingress and self._noted_ready(name)}
 
     def hosts(self) -> dict[ProcessName, str]:
         """Where the replicas of each running process run (`ProcessSpec.host`), as far as it can be told."""

@@ -12,8 +12,8 @@ from borealis_py.log.messages import beat_key, encode
 from borealis_py.protocol.incarnation import Heartbeat
 from borealis_py.protocol.settings import Timing
 
-LATE = 1.5
-"""A heartbeat that is so many intervals old is repeated."""
+REPEAT_AFTER = 1.5
+"""How many intervals old a heartbeat is repeated."""
 
 
 @contextmanager
@@ -24,8 +24,8 @@ def repeating(
     last: Callable[[], None] = lambda: None,
     end_s: float | None = None,
 ) -> Iterator[None]:
-    """Call `do` in another thread, `name`, until the block ends: `every_us` microseconds after it returned, or as many
-    as it returned.
+    """Call `do` in another thread, `name`, until the block ends: first after `every_us` microseconds; then after as
+    many as it returned, or `every_us` if it returned None.
 
     Args:
         last: called in that thread at its end.
@@ -84,16 +84,15 @@ class Pulse:
     def repeat(self, now: int) -> int:
         """Send the last heartbeat again if it is due. Call it from another thread. Returns when to call it again,
         microseconds from now."""
-        late_us = round(LATE * self._timing.heartbeat_us)
-        left_us = self._said_us + late_us - now
-        if left_us > 0:
-            return left_us
-        if now - self._began_us <= self._timing.pulse_max_us:
-            with self._lock:
-                if self._last is not None:
-                    self._append(self._last, conflatable=True)
-                    self._said_us = now
-        return late_us
+        after_us = round(REPEAT_AFTER * self._timing.heartbeat_us)
+        with self._lock:
+            left_us = self._said_us + after_us - now
+            if left_us > 0:
+                return left_us
+            if self._last is not None and now - self._began_us <= self._timing.pulse_max_us:
+                self._append(self._last, conflatable=True)
+                self._said_us = now
+        return after_us
 
     def _append(self, beat: Heartbeat, conflatable: bool) -> None:
         key = beat_key(self._node, beat.replica)

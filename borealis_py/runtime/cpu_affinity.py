@@ -23,14 +23,14 @@ class StartCores:
     Args:
         index: of the replica: odd ones get the other half while all of them start.
         others: replicas run next to it. Otherwise, or on one core, nothing changes.
-        answering: some of these are READY. All that start keep to the first half, however many they are.
+        ready: some of these are. All that start keep to the first half, however many they are.
     """
 
-    def __init__(self, index: int, others: bool, answering: bool) -> None:
+    def __init__(self, index: int, others: bool, ready: bool) -> None:
         self._all = os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else set[int]()
         self._kept = others and len(self._all) >= HALVES
         if self._kept:
-            os.sched_setaffinity(0, half(self._all, 0 if answering else index))
+            os.sched_setaffinity(0, half(self._all, 0 if ready else index))
 
     def done(self) -> None:
         """Use all cores again. May be called repeatedly."""

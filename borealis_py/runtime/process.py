@@ -174,7 +174,7 @@ def _open(args: argparse.Namespace, process: ProcessSpec, beside: ProcessNotes, 
         process.log.open_early(len(specs))  # the engine loads meanwhile
     specs = [replace(spec, http=url, run=args.run) for spec in specs]
     here, me = ReplicaProcesses(data_dir, args.app), {_name(args)}
-    cores = StartCores(args.replica, bool(here.running().keys() - me), bool(here.answering() - me))
+    cores = StartCores(args.replica, bool(here.running().keys() - me), bool(here.ready() - me))
     seen = beside.seen(board, cores.done)
     return _tasks(args, process, state, specs, seen) if process.host == "spark" else _threads(state, specs, seen)
 

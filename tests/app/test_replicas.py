@@ -79,17 +79,21 @@ def test_found_again_and_stopped(
 def test_who_answers_has_noted_it_in_this_run(
     processes: ReplicaProcesses, children: list[subprocess.Popen[bytes]]
 ) -> None:
-    names = [ProcessName(n) for n in range(4)]
-    for name in names[:3]:
+    names = [*(ProcessName(n) for n in range(4)), ProcessName(0, ingress=True)]
+    for name in (*names[:3], names[4]):
         pid = put(processes, name, OBEYS, children)
-        told = {"pid": pid, "created": psutil.Process(pid).create_time(), "run": f"run-{name.replica}"}
+        told = {
+            "pid": pid,
+            "created": psutil.Process(pid).create_time(),
+            "run": f"run-{name.replica}",
+        }
         (processes.directory / f"{name.stem}.pid").write_text(json.dumps(told))
-    for name, run in zip(names, ("run-0", "of before", None, "run-3"), strict=True):
+    for name, run in zip(names, ("run-0", "of before", None, "run-3", "run-0"), strict=True):
         if run is not None:
             (processes.directory / f"{name.stem}.ready").write_text(json.dumps({"run": run, "since_s": 1.0}))
-    assert processes.answering() == {names[0]}
+    assert processes.ready() == {names[0]}
     (processes.directory / f"{names[0].stem}.ready").unlink()
-    assert processes.answering() == set()
+    assert processes.ready() == set()
 
 
 def test_stopped_although_its_parent_never_takes_note(processes: ReplicaProcesses) -> None:

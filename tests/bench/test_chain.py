@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from types import ModuleType
 
 import pytest
@@ -20,12 +21,19 @@ def told(points: list[SimulatedPoint], late: tuple[SimulatedPoint, ...] = ()) ->
     def one(point: SimulatedPoint) -> PointOutcome:
         return seen(point, 5_000.0 if point in late else 2_500.0)
 
+    def of(wanted: Callable[[SimulatedPoint], bool]) -> PointResults:
+        return PointResults([one(p) for p in points if wanted(p)])
+
     def for_real(module: ModuleType) -> PointResults:
         return PointResults([one(p) for p in module.real_points("usual") if p in points])
 
     return (
-        chain.outcome(PointResults([one(p) for p in points if p.rate != policies.RATE]), AUTHORS, for_real(chain)),
-        policies.outcome(PointResults([one(p) for p in points if p.rate == policies.RATE]), for_real(policies)),
+        chain.outcome(
+            PointResults([one(p) for p in points if p.rate != policies.RATE]), AUTHORS, for_real(chain), "process"
+        ),
+        policies.outcome(
+            PointResults([one(p) for p in points if p.rate == policies.RATE]), for_real(policies), "process"
+        ),
     )
 
 
@@ -77,6 +85,28 @@ def test_what_was_too_late_is_marked_and_named() -> None:
     assert [row[:2] for row in of_policies.rows if any("!" in cell for cell in row)] == [["1", "60"]]
     assert "process & suspend with 1 replica is 5.0 s late after 60 s" in of_policies.worse
     assert sum(not point["within_x"] for point in of_policies.data["points"]) == 2
+
+
+def test_what_is_late_in_a_chain_is_named_for_real_too_and_what_breaks_in_the_paper_is_told_of() -> None:
+    points = all_of("usual")
+    told_of = "process & suspend, which breaks X in the paper, keeps it here"
+    in_time = told(points)[0].worse
+    assert told_of in in_time
+    assert "breaks X:" not in in_time
+    late = told(points, (chain.real_points("short")[0],))[0].worse
+    assert "process & process breaks X: 5.0 s (4 nodes, 15 s, 2 replicas)" in late
+    assert "process & process, real breaks X: 5.0 s (4 nodes, 15 s, 2 replicas)" in late
+    suspending = next(p for p in points if p.variant == chain.PS and p.threshold_s == 3.0 and p.rate != policies.RATE)
+    assert told_of not in told(points, (suspending,))[0].worse
+
+
+def test_a_policy_that_breaks_x_for_real_is_named() -> None:
+    points = all_of("usual")
+    assert "real breaks" not in told(points)[1].worse
+    assert (
+        "process & process, real breaks X: 5.0 s with 2 replicas"
+        in told(points, (policies.real_points("short")[0],))[1].worse
+    )
 
 
 def test_the_authors_own_figures_stand_beside_ours() -> None:

@@ -83,7 +83,7 @@ def test_the_broker_is_told_apart_and_jvms_are_part_of_the_sum() -> None:
         Times(app="a query", host="spark", up_s=11.0, again_s=6.0, late_s=0.3),
         Times(app="a query", host="process", up_s=2.0, again_s=1.5, late_s=0.2),
     ]
-    found = outcome(weights, times)
+    found = outcome(weights, times, 600_000)
     assert found.rows == [
         ["a query", "spark", "0", "2.5", "2.0", "9.0", "200", "2", "6", "11.0", "6.0", "0.3"],
         ["a query", "process", "900", "4.0", "0.0", "0.0", "100", "1", "3", "2.0", "1.5", "0.2"],
@@ -109,7 +109,7 @@ def test_what_a_process_weighs_and_when_it_is_back_is_judged_by_goals() -> None:
         of("replica 1: Spark's JVM", cpu=4.0),
     ]
     slow = Times(app="a query", host="spark", up_s=24.0, again_s=6.1, late_s=3.5)
-    found = outcome(weights, [slow])
+    found = outcome(weights, [slow], 584_000)
     assert found.ratios["a query, spark: goal / seconds to start"] == 0.5
     assert found.worse.partition("Over the goal: ")[2] == (
         "replica's CPU % of a query (spark) at 900/s 4.2 (4), PSS MB of a query (spark) at 900/s 1000.0 (900), "
@@ -117,6 +117,29 @@ def test_what_a_process_weighs_and_when_it_is_back_is_judged_by_goals() -> None:
         "a query (spark) up after 24.0 s (12), a query (spark) again after 6.1 s (6), "
         "a query (spark) 3.5 s late (3)."
     )
+
+
+def test_on_a_slower_machine_it_is_told_what_is_over_the_goal_by_more_than_that() -> None:
+    weights = [
+        of("replica 0", rate=900, cpu=16.1, pss=950.0),
+        of("replica 0: Spark's JVM", rate=900, cpu=4.0, pss=1.0),
+        of("replica 1: Spark's JVM", rate=900, cpu=4.0, pss=1.0),
+        of("replica 1: Spark's JVM", rate=900, cpu=0.0, pss=1.0),
+    ]
+    quick = Times(app="a query", host="spark", up_s=20.0, again_s=12.1, late_s=3.5)
+    said = outcome(weights, [quick], 292_000).worse
+    first, _, then = said.partition(" But the raw loop did 292,000 events/s here, 584,000 where the goals were set. ")
+    assert "replica's CPU % of a query (spark) at 900/s 8.1 (4)" in first
+    assert "a query (spark) up after 20.0 s (12)" in first
+    assert then == (
+        "If processor time and the time of starts may be 2.00 times as long, these are over it: "
+        "replica's CPU % of a query (spark) at 900/s 8.1 (8), JVM's CPU % of a query (spark) at 900/s 4.0 (3), "
+        "PSS MB of a query (spark) at 900/s 953.0 (900), JVMs of a query (spark) at 900/s 3.0 (2), "
+        "a query (spark) again after 12.1 s (12), a query (spark) 3.5 s late (3)."
+    )
+    light = [of("replica 0", rate=900, cpu=12.0)]
+    in_time = [replace(quick, again_s=12.0, late_s=0.1)]
+    assert outcome(light, in_time, 292_000).worse.endswith("may be 2.00 times as long, none is over it.")
 
 
 @pytest.mark.parametrize("function", APPS.values())

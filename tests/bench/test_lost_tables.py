@@ -84,6 +84,18 @@ def test_the_text_counts_what_was_not_kept() -> None:
     assert "not as they should be" not in lost_tables.worse([found_of(case)])
 
 
+def test_what_was_promised_and_not_kept_is_named() -> None:
+    good = found_of(LostCase(threshold_s=0.5, silence_s=15))
+    assert "labelled" not in lost_tables.worse([good])
+    partials = Partials(windows=10, words=10, labelled=8, tentative=11, whole=0)
+    said = lost_tables.worse([good, replace(good, partials=partials, dropped=3, unheard=4)])
+    assert said.endswith("2 partial results were not labelled. 3 events were not counted. 4 windows had no result."), (
+        "1.05 tentative records for each partial window are the goal"
+    )
+    many = replace(good, partials=replace(partials, tentative=12))
+    assert "1.10 tentative records came for each partial window (goal: 1.05)." in lost_tables.worse([good, many])
+
+
 def test_corrections_are_judged_by_who_gets_the_last_one_and_slow_rates_by_goals_of_their_own() -> None:
     late = found_of(LostCase(threshold_s=3, silence_s=60), live_s=0.3)
     late = replace(late, healing=replace(late.healing, corrected=1.1))
@@ -99,7 +111,7 @@ def test_what_is_compared_is_measured_in_every_size_and_the_usual_one_takes_eigh
         {(c.rate, c.threshold_s, c.silence_s) for c in lost_input.cases(s)} for s in ("short", "", "full")
     )
     assert short < usual < full
-    around_s = 12  # starting replicas and publishers, END, stopping, as measured
+    around_s = 14  # starting the broker, replicas and publishers, END, stopping, as measured
     assert sum(case.length_s + around_s for case in lost_input.cases("usual")) <= 480
     apps = [case.app for case in lost_input.cases("full")]
     assert len(set(apps)) == len(apps)

@@ -177,7 +177,7 @@ HELD = Held(
     turn_ms=1.0,
     turn_p99_ms=2.0,
 )
-CLOSED = Closed(keys=1_000, turn_ms=600.0, silent_ms=400.0, live_ms=900.0, corrected_ms=4_000.0)
+CLOSED = Closed(keys=1_000, turn_ms=600.0, silent_ms=400.0, beat_ms=410.0, handed_ms=900.0, corrected_ms=4_000.0)
 
 
 def test_what_is_told() -> None:
@@ -192,7 +192,7 @@ def test_what_is_told() -> None:
     assert past == [0.25, 0.25, 0.2]
     assert found.ratios["1,000 keys: 50 ms / that and the longest turn beside a checkpoint"] == 0.5
     assert msgspec.json.decode(msgspec.json.encode(found.data))["runs"][0]["live"]["mean_ms"] == 13.0
-    assert [len(panel.curves) for panel in found.panels] == [4, 4, 3, 1, 4]
+    assert [len(panel.curves) for panel in found.panels] == [4, 4, 3, 1, 5]
     late = overhead_tables.outcome([passed(10, 10, 8, tentative=3)], [HELD], [CLOSED], "process")
     assert "3 rows came tentative first" in late.worse
 
@@ -204,16 +204,22 @@ def test_the_end_of_a_window_is_told_and_judged() -> None:
     )
     assert found.ratios["1,000 keys: 400 ms / that and the longest silence of a window's end"] == 0.5
     assert "At a window's end" not in found.worse
-    missed = replace(CLOSED, silent_ms=401.0, live_ms=3_001.0)
+    missed = replace(CLOSED, silent_ms=401.0, handed_ms=3_001.0)
     worse = overhead_tables.outcome([passed(10, 10, 8)], [HELD], [missed], "process").worse
-    assert "with 1,000 keys live results came later than X" in worse
+    assert "with 1,000 keys live results were handed over later than X" in worse
     assert "with 1,000 keys a replica was silent for 401 ms (goal: 400)" in worse
 
 
 def test_a_silence_lasts_from_any_sign_of_life_to_the_next() -> None:
-    turns = [Turned(0, 0.1, 1_000_000, 7, 7), Turned(0.2, 0.8, 1_700_000, 9, 7), Turned(0.8, 0.9, 1_900_000, 9, 9)]
-    found = closing.judge(5, 8, 900.0, Watched(turns, []), [1_300, 9_000, 100])
-    assert found == Closed(keys=5, turn_ms=pytest.approx(600), silent_ms=400, live_ms=800, corrected_ms=1_000)
+    turns = [
+        Turned(0, 0.1, 0.05, 1_000_000, 7, 7),
+        Turned(0.2, 0.8, 0.2, 1_700_000, 9, 7),
+        Turned(0.2, 0.9, 0.8, 1_900_000, 9, 9),  # due while the turn before was going on
+    ]
+    found = closing.judge(5, 8, 900.0, Watched(turns, []), [1_300, 1_950, 700])
+    assert found == Closed(
+        keys=5, turn_ms=pytest.approx(600), silent_ms=400, beat_ms=650, handed_ms=800, corrected_ms=1_000
+    )
 
 
 @pytest.mark.parametrize("keys", [0, 1, 1_000, 1_000_000])
@@ -230,7 +236,8 @@ def test_the_end_of_a_window_on_a_real_broker(broker: LocalBroker, tmp_path: Pat
         found = closing.measure(stage, 20_000, bars)
     assert found.keys == 20_000
     assert 0 < found.silent_ms < closing.SECONDS * 1_000
-    assert 0 < found.live_ms <= found.corrected_ms
+    assert 0 < found.handed_ms <= found.corrected_ms
+    assert 0 < found.beat_ms < closing.SECONDS * 1_000
 
 
 def test_every_size_measures_what_is_compared_and_the_usual_one_takes_eight_minutes() -> None:

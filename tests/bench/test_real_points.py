@@ -8,6 +8,7 @@ from borealis_py.bench.experiments import chain, policies
 from borealis_py.bench.experiments.points import real
 from borealis_py.bench.experiments.points.simulated import SOURCES, VARIANTS, SimulatedPoint
 from borealis_py.bench.load.events import BUCKET_US, QUERY
+from borealis_py.bench.report.figures import BenchError
 from borealis_py.client.subscriber import LiveChange
 
 T0_US = 1_800_000_000_000_000
@@ -56,16 +57,22 @@ def test_a_bucket_without_a_word_is_not_within_x() -> None:
     assert not found.within
 
 
-def test_what_stays_tentative_is_told() -> None:
+def test_what_stays_tentative_is_no_figure() -> None:
     heard = [(at, word("STABLE", LOST, BACK - 1) if change.end == BACK and change.kind == "STABLE" else change)
              for at, change in told()]  # fmt: skip
-    found = real.outcome(POINT, PLAN, heard, PLAN.silent_until_us)
-    assert found.broken == "1 buckets stayed tentative"
-    assert not found.within
+    with pytest.raises(BenchError, match="1 buckets stayed tentative"):
+        real.outcome(POINT, PLAN, heard, PLAN.silent_until_us)
+
+
+def test_without_a_usual_delay_nothing_can_be_said() -> None:
+    heard = [(at, change) for at, change in told() if change.bucket >= LOST]
+    with pytest.raises(BenchError, match="no bucket arrived between start-up and failure"):
+        real.outcome(POINT, PLAN, heard, PLAN.silent_until_us)
 
 
 def test_a_delay_over_x_is_not_within_it() -> None:
-    late = [(at + 2_000_000 if change.kind == "TENTATIVE" else at, change) for at, change in told()]
+    slow = ("TENTATIVE", LOST)
+    late = [(at + (600_000 if (change.kind, change.bucket) == slow else 0), change) for at, change in told()]
     assert not real.outcome(POINT, PLAN, sorted(late, key=lambda each: each[0]), PLAN.silent_until_us).within
 
 

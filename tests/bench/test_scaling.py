@@ -86,6 +86,11 @@ def test_the_limit_is_what_was_busy(host: str, parts: int, node: float, query: f
     assert limit_of(host, parts, 2, node, query) == limit
 
 
+def test_two_apps_have_two_nodes_before_them() -> None:
+    (apps,) = keyed_figures(1_000, 4, {(UNRELATED, APPS): [KeyedRun(10.0, 9.0, 9.0)]})
+    assert apps.limit == "waiting for each other", "no node is busy all the time"
+
+
 def test_slots_are_compared_with_the_fewest() -> None:
     one, two = slot_figures(900, 4, {1: [9.0, 3.0, 3.0], 2: [1.0, 2.0, 1.5]})
     assert (one.seconds, one.tuples_per_s, one.ratio) == (3.0, 300.0, 1.0)
@@ -205,6 +210,7 @@ def test_the_tables_say_what_is_compared() -> None:
         "threads of one process",
         "apps, half the rows each",
         "0.80",
+        "as processes (goal 0.85: missed)",
         "Spark tasks",
         "Redo of 4 partitions at once",
         "1 replica",
@@ -228,6 +234,7 @@ def test_a_machine_that_did_not_keep_up_and_one_without_spark_are_told() -> None
     [
         (ScalingOptions(events=300_001), "must divide"),
         (ScalingOptions(per_record=7), "must divide"),
+        (ScalingOptions(events=150, per_record=5), "unrelated apps share them"),
         (ScalingOptions(events=0), "nothing would be measured"),
     ],
 )

@@ -65,6 +65,8 @@ def test_goals_that_are_missed_are_told() -> None:
     runs = [caught(1, 2.1), caught(1, 2.0, 500, "spark"), caught(2, 4.4, 500, "spark"), caught(2, 4.5, host="process")]
     verdicts = [row[-1] for row in throughput_tables.outcome(runs, [loop(33), loop(500)], []).rows]
     assert verdicts == ["", "", "missed: 50%", "", "", "", "met", "met"]
+    behind = throughput_tables.outcome([caught(1, 4.0, 500, "spark"), caught(2, 5.0, 500, "spark")], [loop(500)], [])
+    assert behind.rows[-1][-1] == "missed: 20.5%", "of the raw loop, 120,000 of 584,000 events/s"
     slower = throughput_tables.outcome([runs[1], caught(2, 4.5, 500, "spark")], [loop(500)], [])
     assert slower.rows[-1][-1] == "missed: 0.45"
 

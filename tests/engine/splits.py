@@ -43,6 +43,11 @@ QUERIES: dict[str, Callable[[App, Stream, Stream], Stream]] = {
     "union_of_windows": lambda app, a, b: app.union(
         a.window("300ms").group_by("k").agg(s="sum(x)"), b.window("200ms").group_by("k").agg(s="avg(x)")
     ),
+    "decimals": lambda app, a, b: (
+        app.union(a, b).map(k="k", b="b", d="CAST(i % 1000000 AS DECIMAL(18, 3)) * 1.125")
+        .window("600ms", every="200ms").group_by("k")
+        .agg(s="sum(d)", m="avg(d)", lo="min(d)", n="count(d)", f="sum(d) FILTER (WHERE b)", l="list(d)")
+    ),
     "rejecting": lambda app, a, b: (
         app.union(a, b).map(k="k", y="i * 3", x="x").window("400ms").group_by("k")
         .agg(s="sum(y)", n="count(*)", t="sum(x)")

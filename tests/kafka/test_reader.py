@@ -263,7 +263,7 @@ def test_large_records_come_whole(log: KafkaLog, new_feed: NewFeed, waiter: Wait
 
 
 @pytest.mark.parametrize(("seldom", "wait_ms"), [(False, 100), (True, 500)])
-def test_of_who_reads_seldom_the_broker_may_hold_a_fetch_longer_but_answers_at_once_when_something_comes(
+def test_of_who_reads_seldom_the_broker_may_hold_a_fetch_longer_while_there_is_nothing(
     log: KafkaLog, waiter: Waiter, monkeypatch: pytest.MonkeyPatch, seldom: bool, wait_ms: int
 ) -> None:
     configs: list[dict[str, Any]] = []

@@ -20,13 +20,19 @@ START_US = ORIGIN * WIDTH_US
 
 
 def app(name: str) -> AppSpec:
-    """Query `totals`: a keyed sum per second over the union of two sources; `big`: the filtered rows."""
+    """Query `totals`: a keyed sum per second over the union of two sources; `decimals`: the same, exact; `big`: the
+    filtered rows."""
     built = App(name, bucket="100ms")
     s, t = (built.source(n, schema={"key": "string", "x": "double"}) for n in ("s", "t"))
     totals = (
         built.union(s, t).filter("x IS NOT NULL").window("1s").group_by("key").agg(n="count(*)", total="sum(x / 3.0)")
     )
     built.query("totals", totals, delay_threshold="3s")
+    cents = built.union(s, t).filter("x IS NOT NULL").map(key="key", cents="CAST(x AS DECIMAL(38, 2))")
+    sums = (
+        cents.window("1s").group_by("key").agg(n="count(*)", total="sum(cents)", mean="avg(cents)", most="max(cents)")
+    )
+    built.query("decimals", sums, delay_threshold="3s")
     built.query("big", built.union(s, t).filter("x > 1000"), delay_threshold="3s")
     return built.describe()
 

@@ -21,7 +21,7 @@ from tests.reconcile.replica import Replica
 TOPICS = StubLog({f"kernel.{name}": values for name, values in LOGS.items()})
 
 
-@pytest.mark.parametrize("query", ["totals", "big"])
+@pytest.mark.parametrize("query", ["totals", "decimals", "big"])
 @pytest.mark.parametrize("cuts", [(), (1_007, 1_010, 1_033), tuple(range(1_000, 1_080))])
 def test_any_split_gives_the_bits_of_single_steps(query, cuts):
     work = node_context(app("kernel"), query, TOPICS, AHEAD_US, "a1")

@@ -30,7 +30,7 @@ def test_halves_are_apart_and_all_there_is() -> None:
 
 @pytest.mark.skipif(len(ALL) < 2, reason="one core has no halves")
 def test_what_it_starts_is_kept_to_its_half_and_widened_in_the_end() -> None:
-    cores = StartCores(1, others=True, answering=False)
+    cores = StartCores(1, others=True, ready=False)
     assert os.sched_getaffinity(0) == half(ALL, 1)
     with subprocess.Popen([sys.executable, "-c", SLEEPS], stdin=subprocess.PIPE) as child:
         assert os.sched_getaffinity(child.pid) == half(ALL, 1)
@@ -44,12 +44,12 @@ def test_what_it_starts_is_kept_to_its_half_and_widened_in_the_end() -> None:
 
 
 def test_alone_on_a_machine_it_takes_all() -> None:
-    StartCores(0, others=False, answering=False)
+    StartCores(0, others=False, ready=False)
     assert os.sched_getaffinity(0) == ALL
 
 
 @pytest.mark.skipif(len(ALL) < 2, reason="one core has no halves")
 @pytest.mark.parametrize("index", range(4))
 def test_however_many_start_half_of_the_cores_is_left_to_who_answers(index: int) -> None:
-    StartCores(index, others=True, answering=True)
+    StartCores(index, others=True, ready=True)
     assert os.sched_getaffinity(0) == half(ALL, 0)

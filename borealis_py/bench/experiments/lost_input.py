@@ -56,7 +56,7 @@ def cases(size: str) -> list[LostCase]:
         grid = product((900, FAST_RATE), (1, 2, 3), xs, (15, 30, 60))
         return [LostCase(threshold_s=x, silence_s=s, rate=rate, run=run) for rate, run, x, s in grid]
     slow = (LostCase(threshold_s=x, silence_s=s) for x, s in product(xs, (15, 30, 60)))
-    return [*slow, LostCase(threshold_s=max(xs), silence_s=60, rate=FAST_RATE)]
+    return [*slow, LostCase(threshold_s=max(xs), silence_s=60, rate=FAST_RATE, before_s=3, after_s=3)]
 
 
 def run(options: ExperimentOptions, bars: Bars) -> Outcome:

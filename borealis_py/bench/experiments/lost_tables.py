@@ -34,6 +34,8 @@ COLUMNS = [
 ]
 
 SLOW_RATE = 900
+A_PARTIAL = 1.05
+"""Tentative records for each partial window, at most."""
 GOALS_S = {15: 0.5, 30: 0.7, 60: 1.0}
 """At most so many events a second: seconds of silence -> seconds until all is corrected."""
 Key = tuple[int, float, int]
@@ -116,7 +118,23 @@ def worse(found: Sequence[LostFound]) -> str:
         f"done later than the goal in {len(slow)}."
     )
     bad = sum(each.live_finals.bad + each.corrected_finals.bad for each in found)
-    return said + (f" {bad} final results were not as they should be." if bad else "")
+    return said + (f" {bad} final results were not as they should be." if bad else "") + _broken(found)
+
+
+def _broken(found: Sequence[LostFound]) -> str:
+    """What was promised and not kept."""
+    unlabelled = sum(each.partials.words - each.partials.labelled for each in found)
+    dropped, unheard = sum(each.dropped for each in found), sum(each.unheard for each in found)
+    words, windows = (sum(getattr(each.partials, name) for each in found) for name in ("tentative", "windows"))
+    said = [
+        f"{unlabelled} partial results were not labelled" if unlabelled else "",
+        f"{dropped} events were not counted" if dropped else "",
+        f"{unheard} windows had no result" if unheard else "",
+        f"{words / windows:.2f} tentative records came for each partial window (goal: {A_PARTIAL})"
+        if windows and words > A_PARTIAL * windows
+        else "",
+    ]
+    return "".join(f" {each}." for each in said if each)
 
 
 def _live_row(key: Key, runs: Sequence[LostFound]) -> list[str]:

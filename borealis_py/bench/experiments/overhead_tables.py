@@ -178,7 +178,8 @@ def ends(closed: Sequence[Closed]) -> str:
     """What ends of windows do, in words."""
     told = [
         f"{c.keys:,} keys: longest turn {c.turn_ms:,.0f} ms, longest time without the end of a turn or a heartbeat "
-        f"{c.silent_ms:,.0f} ms, results live after {c.live_ms:,.0f} and corrected after {c.corrected_ms:,.0f} ms"
+        f"{c.silent_ms:,.0f} ms, without a heartbeat {c.beat_ms:,.0f} ms, live results handed to Kafka after "
+        f"{c.handed_ms:,.0f} and corrected ones committed after {c.corrected_ms:,.0f} ms"
         for c in closed
     ]
     return f"The end of a window with one result a key, X = {THRESHOLD_S} s: " + "; ".join(told) + "."
@@ -186,7 +187,7 @@ def ends(closed: Sequence[Closed]) -> str:
 
 def over(closed: Sequence[Closed]) -> str:
     """Which ends of windows miss the goals."""
-    late = [f"with {c.keys:,} keys live results came later than X" for c in closed if not c.within]
+    late = [f"with {c.keys:,} keys live results were handed over later than X" for c in closed if not c.within]
     silent = [
         f"with {c.keys:,} keys a replica was silent for {c.silent_ms:,.0f} ms (goal: {SILENT_MS})"
         for c in closed
@@ -292,7 +293,8 @@ def _ends_panel(closed: Sequence[Closed]) -> Panel:
     curves = {
         "longest turn": [c.turn_ms for c in closed],
         "no turn's end, no heartbeat": [c.silent_ms for c in closed],
-        "until live": [c.live_ms for c in closed],
+        "no heartbeat": [c.beat_ms for c in closed],
+        "until handed over": [c.handed_ms for c in closed],
         "until corrected": [c.corrected_ms for c in closed],
     }
     shown = [Curve(label=label, x=keys, y=y) for label, y in curves.items()]

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from borealis_py.bench.experiments.points.real import REAL, see_for_real
+from borealis_py.bench.experiments.points.real import REAL, SIMULATED_ONLY, see_for_real
 from borealis_py.bench.experiments.points.simulated import (
     PROCESSES,
     PUBLISHED,
@@ -66,11 +66,11 @@ def run(options: ExperimentOptions, bars: Bars, processes: int = PROCESSES) -> O
     wanted, real = points(options.size), see_for_real(options, real_points(options.size), bars)
     with bars.bar("policies of one node, simulated", len(wanted)) as at:
         seen = see_with(at, wanted, processes)
-    return outcome(PointResults(seen), PointResults(real))
+    return outcome(PointResults(seen), PointResults(real), options.host)
 
 
-def outcome(found: PointResults, real: PointResults) -> Outcome:
-    """The results. `real`: of points that also ran for real."""
+def outcome(found: PointResults, real: PointResults, host: str) -> Outcome:
+    """The results. `real`: of points that also ran for real, on `host`."""
     return Outcome(
         name="policies",
         title="Six variants on one node, X = 3 s: delay and tentative results against the length of a failure",
@@ -81,19 +81,19 @@ def outcome(found: PointResults, real: PointResults) -> Outcome:
             "for failures of 2 to 60 s"
         ),
         setup=(
-            "Simulated, but for the rows named real, which ran on Kafka with a process for each replica: this code on "
+            f"Simulated, but for the rows named real, which ran on Kafka, replicas on host {host}: this code on "
             f"simulated clocks and a simulated log, {RATE} rows/s of each of {SOURCES} sources "
             f"(dpc: the same), kernels and redos at {ROWS_PER_S} rows/s. Of rows in, the toy query passes half. dpc's "
             "& suspend had no second replica that serves, its others had one that never corrected: here all variants "
             "with one replica and with two, of which one corrects while the other serves whatever the policy is. '!': "
             "over X"
         ),
-        worse=_worse(found),
+        worse="; ".join(part for part in (_worse(found), *_over(real)) if part),
         columns=["replicas>", "source lost for s>", *(f"{name_of(v)}: s / rows>" for v in VARIANTS)],
         rows=[_row(found, n, f) for n in BOTH for f in found.failures_s]
         + [_row(real, n, SHOWN_S, REAL) for n in sorted({p.replicas for p in real.lines()}, reverse=True)],
         ratios={**_ratios(found), **_real_ratios(real)},
-        data={"points": found.data(), "real": real.data()},
+        data={"points": found.data(), "real": real.data(SIMULATED_ONLY)},
         panels=_panels(found, real),
     )
 
@@ -104,6 +104,14 @@ def _row(found: PointResults, replicas: int, failure_s: int, how: str = "") -> l
         str(replicas),
         f"{failure_s}{how}",
         *("" if c is None else f"{c.added_s:.2f}{'' if c.within else ' !'} / {c.tentative_rows:.0f}" for c in cells),
+    ]
+
+
+def _over(real: PointResults) -> list[str]:
+    """Points that broke X for real."""
+    return [
+        f"{p.name}{REAL} breaks X: {real.at(p).added_s:.1f} s with {p.replicas} replica{'s' * (p.replicas > 1)}"
+        for p in real.broken()
     ]
 
 

@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 
+from borealis_py.bench.measure.machine_speed import GOALS_AT
 from borealis_py.bench.report.figures import RunFigures
 from borealis_py.bench.report.outcome import Curve, Outcome, Panel
 
 GOAL, TWO_GOAL = 0.5, 0.45
 """A replica as a share of the raw loop, one event a record; two replicas as Spark tasks as a share of one."""
+TWO_PER_S = 120_000
+"""Events a second of each of two replicas as Spark tasks, where the raw loop does `GOALS_AT`."""
 KEEPS_UP_S = 1.0
 """Limit of the lag behind its sources for a replica that keeps up."""
 COLUMNS = [
@@ -134,7 +137,8 @@ def outcome(caught: Sequence[Caught], loops: Sequence[HandLoop], kept: Sequence[
         published=(
             "Nothing comparable is published. Goals: a replica catches up at least at "
             f"{GOAL:.0%} of the raw loop whatever the rows a record; two replicas as Spark tasks on 2 cores at "
-            f"{TWO_GOAL} x of one."
+            f"{TWO_GOAL} x of one, and {TWO_PER_S / GOALS_AT:.1%} of the raw loop ({TWO_PER_S:,} of "
+            f"{GOALS_AT:,} events/s)."
         ),
         setup=(
             f"{', '.join(f'{loop.events:,}' for loop in loops)} events in 3 topics, count and sum by 100 keys and "
@@ -226,7 +230,9 @@ def _verdict(best: dict[Key, Caught], loop: HandLoop, key: Key, one: Caught) -> 
         return "met" if share(one, loop.single) >= GOAL else f"missed: {GOAL:.0%}"
     if host != "spark":
         return ""
-    return "met" if _to_one(best, host, per_record, one) >= TWO_GOAL else f"missed: {TWO_GOAL}"
+    if _to_one(best, host, per_record, one) < TWO_GOAL:
+        return f"missed: {TWO_GOAL}"
+    return "met" if share(one, loop.single) >= TWO_PER_S / GOALS_AT else f"missed: {TWO_PER_S / GOALS_AT:.1%}"
 
 
 def _fed_row(one: KeptUp) -> list[str]:

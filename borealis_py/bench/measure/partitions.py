@@ -124,9 +124,11 @@ def _unrelated(stage: Stage, source: PartitionSource, length: int, run: int) -> 
         stage.describe(keyed.app(name, 1, policy="suspend", length=length), str(events.START_US)) for name in names
     ]
     took = _run(stage, share, states, "process")
+    first: keyed.Results = {}
     for state in states:
         results = keyed.results(read_corrected(stage, state))
-        keyed.check(results, results, share.backlog.events, state.name)
+        first = first or results
+        keyed.check(results, first, share.backlog.events, state.name)
         stage.forget(state)
     return took
 
@@ -136,7 +138,7 @@ def read_corrected(stage: Stage, state: AppState) -> list[list[Record]]:
     return [stage.read(topics.corrected(state.name, part)) for part in parts_of(state.spec, keyed.QUERY)]
 
 
-class _Trial:
+class _HeldApp:
     """One app, warm and with its source held back, so that it can be measured from when that is let go.
 
     Raises:
@@ -179,15 +181,15 @@ class _Trial:
 def _run(stage: Stage, source: PartitionSource, states: Sequence[AppState], host: str) -> KeyedRun:
     """All these apps at once, from when the first one is let go until the last one is done."""
     with ExitStack() as opened:
-        trials: list[_Trial] = []
+        apps: list[_HeldApp] = []
         for state in states:
-            trials.append(_Trial(stage, source, state, host))
-            opened.callback(trials[-1].close)
-        before = [trial.cpu() for trial in trials]  # later they may be done
-        with ThreadPoolExecutor(len(trials)) as threads:
-            began = min(threads.map(_Trial.let_go, trials))
-            ended = max(threads.map(_Trial.ended, trials))
-        after = [trial.cpu() for trial in trials]
+            apps.append(_HeldApp(stage, source, state, host))
+            opened.callback(apps[-1].close)
+        before = [app.cpu() for app in apps]  # later they may be done
+        with ThreadPoolExecutor(len(apps)) as threads:
+            began = min(threads.map(_HeldApp.let_go, apps))
+            ended = max(threads.map(_HeldApp.ended, apps))
+        after = [app.cpu() for app in apps]
     node, query = (sum(b[i] - a[i] for a, b in zip(before, after, strict=True)) for i in (0, 1))
     return KeyedRun(ended - began, node, query)
 

@@ -1,4 +1,4 @@
-"""`borealis bench scaling`: what partitions and Spark slots gain, and what replicas cost, in about six minutes."""
+"""`borealis bench scaling`: what partitions and Spark slots gain, and what replicas cost, in about nine minutes."""
 
 from __future__ import annotations
 
@@ -42,10 +42,14 @@ class ScalingReport(Measured):
 def check(options: ScalingOptions) -> PartitionSource:
     """The events to measure with, made ahead. Raises BenchError for numbers that do not fit each other."""
     try:
-        PartitionSource.of(options.events // APPS, options.per_record // APPS)  # of unrelated apps
-        return PartitionSource.of(options.events, options.per_record)
+        source = PartitionSource.of(options.events, options.per_record)
     except ValueError as exc:
         raise BenchError(str(exc)) from exc
+    if options.per_record % APPS:
+        raise BenchError(
+            f"{options.per_record} events a bucket: {APPS} unrelated apps share them, so {APPS} must divide it"
+        )
+    return source
 
 
 def run(options: ScalingOptions, source: PartitionSource, console: Console) -> ScalingReport:

@@ -13,6 +13,8 @@ ALL_BUSY = 0.9
 ONE_BUSY = 0.85
 UNRELATED, APPS = "unrelated", 2
 """In place of a host and a number of partitions: so many apps at once that know nothing of each other."""
+OF_UNRELATED = {1: 0.6, 4: 0.85}
+"""The goal for as many partitions, by the length of the names whose distance is taken: 3 and 21 us a row."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,8 +30,8 @@ class KeyedRun:
 @dataclass(frozen=True, slots=True)
 class KeyedFigures:
     """A query in `partitions` partitions; medians of `runs`. CPU seconds are per million events; `ratio`: events/s
-    relative to one partition on the same host. `of_unrelated`: relative to as many unrelated apps with as many rows in
-    all; None: there were not as many. `limit`: the bottleneck.
+    relative to one partition on the same host. `of_unrelated`: relative to as many unrelated apps, in plain processes,
+    with as many rows in all; None: there were not as many. `limit`: the bottleneck.
     """
 
     host: str
@@ -92,7 +94,7 @@ def keyed_figures(events: int, cpus: int, runs: Mapping[tuple[str, int], Sequenc
         if any(run.seconds <= 0 for run in mine):
             raise BenchError(f"{partitions} partitions took {min(run.seconds for run in mine)} s; the clocks are wrong")
         one = runs.get(("process" if host == UNRELATED else host, 1), mine)
-        pairs = runs.get((UNRELATED, partitions))
+        unrelated = runs.get((UNRELATED, partitions))
         node_cores = median(run.node_cpu_s / run.seconds for run in mine)
         query_cores = median(run.query_cpu_s / run.seconds for run in mine)
         found.append(
@@ -108,24 +110,25 @@ def keyed_figures(events: int, cpus: int, runs: Mapping[tuple[str, int], Sequenc
                 query_cores=query_cores,
                 ratio=median(first.seconds / run.seconds for first, run in zip(one, mine, strict=True)),
                 of_unrelated=None
-                if pairs is None
-                else median(pair.seconds / run.seconds for pair, run in zip(pairs, mine, strict=True)),
-                limit=limit_of(host, partitions, cpus, node_cores, query_cores),
+                if unrelated is None
+                else median(apps.seconds / run.seconds for apps, run in zip(unrelated, mine, strict=True)),
+                limit=limit_of(host, partitions, cpus, node_cores, query_cores, APPS if host == UNRELATED else 1),
             )
         )
     return found
 
 
-def limit_of(host: str, partitions: int, cpus: int, node_cores: float, query_cores: float) -> str:
+def limit_of(host: str, partitions: int, cpus: int, node_cores: float, query_cores: float, nodes: int = 1) -> str:
     """What was busy all the time, in a few words.
 
     Args:
         host: on "process" partitions are threads of one process.
-        node_cores, query_cores: how many cores each kept busy; the node is one thread, a partition likewise.
+        node_cores, query_cores: how many cores each kept busy; a node is one thread, a partition likewise.
+        nodes: how many nodes there are before the partitions.
     """
     if node_cores + query_cores >= ALL_BUSY * cpus:
         return "all cores"
-    if node_cores >= ONE_BUSY:
+    if node_cores >= ONE_BUSY * nodes:
         return "the node before it"
     if query_cores >= ONE_BUSY * partitions:
         return "one core a partition"

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from rich.console import Console
 
 from borealis_py.bench.measure.scaling import ScalingReport
-from borealis_py.bench.measure.scaling_figures import UNRELATED, KeyedFigures, SlotFigures, VolumeFigures
+from borealis_py.bench.measure.scaling_figures import OF_UNRELATED, UNRELATED, KeyedFigures, SlotFigures, VolumeFigures
 from borealis_py.bench.measure.volume import CONTROL_CLASS
 from borealis_py.bench.report.tables import table, where, wide
 
@@ -29,7 +29,8 @@ def _partitions(figures: Sequence[KeyedFigures], length: int, console: Console) 
     title = (
         f"Throughput of a query in partitions: {first.events:,} JSON events waiting, an edit distance a row (--length "
         f"{length}), count, sum and\nmean per customer and second. One node before it (a process) reads, filters and "
-        "divides by customer. Of apps: what two with half the rows each reach at once, with a node each.\n"
+        "divides by customer. Of apps: what two with half the rows each reach at once, as processes"
+        f"{_goal(figures, length)}.\n"
         f"Medians of {first.runs}; CPU seconds are per million events; of the node + of all that runs the query"
     )
     columns = ["partitions", "", "events/s", "to 1", "of apps", "CPU s", "cores busy", "limit"]
@@ -47,6 +48,15 @@ def _partitions(figures: Sequence[KeyedFigures], length: int, console: Console) 
         for f in figures
     ]
     table(console, title, columns, rows)
+
+
+def _goal(figures: Sequence[KeyedFigures], length: int) -> str:
+    """The goal of the fastest host, and whether it was reached; empty: there is none for this work."""
+    goal = OF_UNRELATED.get(length)
+    reached = [f.of_unrelated for f in figures if f.of_unrelated is not None and f.host != UNRELATED]
+    if goal is None or not reached:
+        return ""
+    return f" (goal {goal}: {'met' if max(reached) >= goal else 'missed'})"
 
 
 def _slots(figures: Sequence[SlotFigures], console: Console) -> None:

@@ -26,7 +26,7 @@ class ExperimentOptions:
 
     Attributes:
         size: "short" is what `borealis_py.bench.report.check` compares, "full" the whole grid.
-        host: where replicas run, as for `borealis up --host`. Simulated experiments ignore it.
+        host: where replicas run, as for `borealis up --host`. What is simulated, or has no replicas, ignores it.
         work: gets data and logs of the run; None: none are kept.
         paper: run the form that models a paper, where there is one.
         kills: how often a process is killed, in the experiment that kills some; None: as its size says.

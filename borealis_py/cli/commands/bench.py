@@ -85,7 +85,7 @@ def scaling(
     json: Json = False,
     host: Host = "spark",
 ) -> None:
-    """What partitions and Spark slots gain and replicas cost on Kafka: about 6 minutes, on its own broker.
+    """What partitions and Spark slots gain and replicas cost on Kafka: about 9 minutes, on its own broker.
 
     Tables on standard error. With --length 1 (3 us a row) reading is the bottleneck, with 4 (20 us) the query is. With
     --host process only that host is measured.
@@ -202,15 +202,17 @@ def _run(
     kills: int | None = None,
     paper: bool = False,
 ) -> None:
+    from borealis_py.app.errors import LaunchError
     from borealis_py.bench.report import runner
     from borealis_py.bench.report.figures import BenchError
-    from borealis_py.kafka.errors import BrokerError
+    from borealis_py.log.base import LogError
+    from borealis_py.runtime.spark.session import SparkUnavailable
     from borealis_py.verify.kafka_reader import CannotRead
 
     check_host(host)
     size: runner.Size = "full" if full else "short" if short else "usual"
     options = runner.ExperimentOptions(size=size, host=host, work=work, kills=kills, paper=paper)
-    with _telling(BenchError, BrokerError, CannotRead, hint=LOGS):
+    with _telling(BenchError, LaunchError, LogError, SparkUnavailable, CannotRead, hint=LOGS):
         outcome = runner.run(name, options, err(), None if short else figures)
     print_table(outcome.title, outcome.columns, outcome.rows)
     for text in (outcome.published, outcome.setup, outcome.worse):

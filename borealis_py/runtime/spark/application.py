@@ -40,7 +40,7 @@ log = structlog.get_logger("borealis.host")
 
 LOOK_S = 0.5
 TURN_S = 0.1
-"""How often jobs are looked at while some wait for a slot."""
+"""How often to look whether all is over, and at jobs while some wait for a slot."""
 STOP_S = 5.0
 """Tasks that have not ended this long after being told to are ended with Spark."""
 
@@ -111,19 +111,20 @@ class Application:
         for thread in (serving, looking, *threads):
             thread.start()
         while any(t.is_alive() for t in threads) and not self._stop.is_set() and not (self._ailing or self._short):
-            self._stop.wait(LOOK_S)
+            self._stop.wait(TURN_S)
         ailing, short = (None, None) if self._stop.is_set() else (self._ailing, self._short)
         self._end_all()
         if ailing is None:
             self._stop_tasks(threads)
         self._session.stop()
         for thread in (serving, *threads):
-            thread.join(LOOK_S)
+            thread.join(2 * LOOK_S)
         self._server.close()
         return ailing or short
 
     def _end_all(self) -> None:
         self._over.set()
+        self._news.set()
         for done in self._done.values():
             done.set()
         self._seating.ended()
@@ -187,6 +188,8 @@ class Application:
         while not self._over.is_set():
             self._news.wait(TURN_S if self._server.waits else LOOK_S)
             self._news.clear()
+            if self._over.is_set():
+                return
             try:
                 self._server.turn()
             except Exception as exc:

@@ -255,18 +255,21 @@ class ReplicaProcess(Process):
         """Make the turn take that much longer; heartbeats are sent meanwhile."""
         self.ticker.not_before += us
         self._takes_us = us
-        every_us = self.replica.spec.timing.heartbeat_us
-        for at in range(every_us, us, every_us):
-            self.scheduler.after(at, self._pulse)
+        until = self.scheduler.now_us + us
+        self.scheduler.after(self.replica.spec.timing.heartbeat_us, lambda: self._pulse(until))
 
     @property
     def silent(self) -> bool:
         """Whether it is in a turn that takes longer than it sends heartbeats meanwhile (R7)."""
         return self._takes_us > self.replica.spec.timing.pulse_max_us and self.ticker.not_before > self.scheduler.now_us
 
-    def _pulse(self) -> None:
-        if not self.ticker.stopped and not self.ticker.paused:
-            self.replica.pulse()
+    def _pulse(self, until: int) -> None:
+        """As the thread does that repeats heartbeats; none is due once the turn is over."""
+        if self.ticker.stopped or self.scheduler.now_us >= until:
+            return
+        paused = self.ticker.paused
+        again_us = self.replica.spec.timing.heartbeat_us if paused else self.replica.pulse()
+        self.scheduler.after(again_us, lambda: self._pulse(until))
 
     def _owner(self) -> str:
         return self.replica.manager.control.peers[self.index].uid

@@ -99,6 +99,7 @@ def draw(seed: int, kinds: Sequence[str] = (), seconds: float | None = None, nod
             redo_rows=rng.choice((4 * rate * sources, 20_000, 20_000)),  # a job must be faster than real time
             slice_buckets=rng.choice((3, 20, 100)),  # less if the outbox is smaller
             slice_us=random.Random(f"slices {seed}").choice((1_000, 20_000, 100_000)),
+            **_slices(seed, width_us, rate * sources),
             outbox_max=random.Random(f"outbox {seed}").choice((20, 80, 200)),
             publish_buckets=rng.choice((5, 200)),
             checkpoint_us=rng.choice((500_000, 2_000_000)),
@@ -137,6 +138,16 @@ def draw(seed: int, kinds: Sequence[str] = (), seconds: float | None = None, nod
     if slow.random() < SLOW_SHARE:
         whole = replace(whole, rows_per_s=slow.choice((4, 16)) * whole.busiest)
     return whole
+
+
+def _slices(seed: int, width_us: int, rows_per_s: int) -> dict[str, int]:
+    """The least and the most that a turn runs, from one bucket to what is usual. Drawn separately, so that the rest of
+    the world stays the same. What one second brings fits any slice: a replica must catch up."""
+    rng = random.Random(f"slice sizes {seed}")
+    return {
+        "slice_least_us": rng.choice((0, width_us, 500_000)),
+        "slice_rows": rng.choice((rows_per_s, 20 * rows_per_s, 20_000)),
+    }
 
 
 def naming_losses(scenario: Scenario) -> Scenario:

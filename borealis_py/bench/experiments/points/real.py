@@ -1,6 +1,7 @@
 """Points of a simulated grid again, for real: on Kafka, with replicas as processes and publishers on the wall clock.
 
-The query passes on half of its rows, as the simulator's toy does. The machine, not a setting, says how fast it runs.
+Nodes pass on everything, and the query half, without windows (the simulator's toy has some, and halves at the first
+node). The machine, not a setting, says how fast they run.
 """
 
 from __future__ import annotations
@@ -19,8 +20,9 @@ from borealis_py.bench.load.hearing import Heard, Hearing
 from borealis_py.bench.load.sizes import stage_for
 from borealis_py.bench.load.stage import Stage
 from borealis_py.bench.report.bars import Bars
+from borealis_py.bench.report.figures import BenchError
 from borealis_py.bench.report.runner import ExperimentOptions
-from borealis_py.demo.measure import Arrival, measure
+from borealis_py.demo.measure import Arrival, NothingMeasured, measure
 
 LOST = 0
 """The source that is lost, as in the simulator."""
@@ -30,6 +32,8 @@ AFTER_S = 4
 WORDS = ("TENTATIVE", "STABLE", "BOUNDARY")
 REAL = ", real"
 """How they are named beside the simulated ones."""
+SIMULATED_ONLY = ("rows_per_s_run", "seed", "oracle")
+"""What only a simulated point has, in its data."""
 HALF = "CAST(amount * 4 AS BIGINT) % 2 = 0"
 
 
@@ -89,10 +93,13 @@ def plan_of(point: SimulatedPoint, t0_us: int) -> FeedPlan:
 
 
 def outcome(point: SimulatedPoint, plan: FeedPlan, heard: Heard, healed_us: int) -> PointOutcome:
-    """What the subscriber saw. Raises NothingMeasured.
+    """What the subscriber saw.
 
     Args:
         healed_us: when the lost source began to send what it had kept, wall microseconds.
+
+    Raises:
+        BenchError: nothing came before the source was lost, or something stayed tentative.
     """
     first, end = plan.t0_us // BUCKET_US, (plan.t0_us + plan.seconds * 1_000_000) // BUCKET_US
     arrivals: list[Arrival] = []
@@ -109,14 +116,18 @@ def outcome(point: SimulatedPoint, plan: FeedPlan, heard: Heard, healed_us: int)
         elif tentative:
             tentative.difference_update(spoken)
             corrected_us = corrected_us if tentative else at_us
-    found = measure(arrivals, BUCKET_US, first, end, plan.silent_from_us)
+    if tentative:
+        raise BenchError(f"{point}: {len(tentative)} buckets stayed tentative")
+    try:
+        found = measure(arrivals, BUCKET_US, first, end, plan.silent_from_us)
+    except NothingMeasured as exc:
+        raise BenchError(f"{point}: {exc}") from exc
 
     def since(bucket: int) -> float:
         return ((bucket + 1) * BUCKET_US - plan.silent_from_us) / 1e6
 
     judged = [b for b in found.buckets if since(b.bucket) > -2]
     worst = max(judged, key=lambda b: b.added_us)
-    left = f"{len(tentative)} buckets stayed tentative" if tentative else None
     return PointOutcome(
         point=point,
         usual_ms=found.median_us / 1000,
@@ -127,5 +138,5 @@ def outcome(point: SimulatedPoint, plan: FeedPlan, heard: Heard, healed_us: int)
         tentative_buckets=words,
         corrected_s=max(0, corrected_us - healed_us) / 1e6,
         over_time=[(since(b.bucket), b.added_us / 1000) for b in judged],
-        broken=left,
+        broken=None,
     )

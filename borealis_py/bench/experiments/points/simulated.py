@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import gc
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, replace
 from multiprocessing import get_context
@@ -266,13 +266,18 @@ class PointResults:
         """One point of each set that differs only in the length of the failure."""
         return list(dict.fromkeys(replace(point, failure_s=0) for point in self._seen))
 
+    def points(self) -> list[SimulatedPoint]:
+        """All of them, of any seed."""
+        return list(self._seen)
+
     def broken(self) -> list[SimulatedPoint]:
         """The points where the bound was not kept."""
         return [point for point in self._seen if not self.at(point).within]
 
-    def data(self) -> list[dict[str, object]]:
-        """For programs."""
-        return [one.data() for seen in self._seen.values() for one in seen]
+    def data(self, without: Collection[str] = ()) -> list[dict[str, object]]:
+        """For programs. `without`: names of what is not told."""
+        each = [one.data() for seen in self._seen.values() for one in seen]
+        return [{name: value for name, value in one.items() if name not in without} for one in each]
 
     def curves(
         self, lines: Iterable[Sequence[SimulatedPoint]], what: str, x: Callable[[SimulatedPoint], float], how: str = ""

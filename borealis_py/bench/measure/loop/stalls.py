@@ -55,11 +55,12 @@ MS = 1_000.0
 
 
 class Turned(msgspec.Struct, frozen=True, array_like=True):
-    """A turn, monotonic seconds: when it was due or the loop was woken, and when it ended. `wall_us`: the latter, wall
-    microseconds. `stable`, `published`: the first bucket that then was not."""
+    """A turn, monotonic seconds: when it was due or the loop was woken, when it ended, and when it really began.
+    `wall_us`: when it ended, wall microseconds. `stable`, `published`: the first bucket that then was not."""
 
     due: float
     ended: float
+    began: float = 0.0
     wall_us: int = 0
     stable: int = 0
     published: int = 0
@@ -311,9 +312,10 @@ class Loop:
             rung = self._bell.wait(wait_s)
             due = min(self._woken, alone) if rung else alone
             self._bell.clear()
+            began = time.monotonic()
             self._replica.turn()
             ended, stable = time.monotonic(), self._replica.manager.f_s
-            self._turns.append(Turned(due, ended, self._clock.wall_us(), stable, self._published))
+            self._turns.append(Turned(due, ended, began, self._clock.wall_us(), stable, self._published))
         return time.monotonic()
 
     def close(self) -> None:
