@@ -68,8 +68,10 @@ class ControlFold:
         self.roles.read(beat)
         if not beat.asking:
             peer.ask = None
+        elif beat.ask_offset is not None:  # also of one that is known: what was its first here, it may never have read
+            peer.ask = beat.ask_offset
         elif peer.ask is None:
-            peer.ask = offset if beat.ask_offset is None else beat.ask_offset
+            peer.ask = offset
         self._check_own(beat)
         if beat.replica == self.replica and (beat.inc, beat.uid) == (self.inc, self.uid):
             self.echoed = True

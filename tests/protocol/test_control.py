@@ -46,6 +46,17 @@ def test_a_late_starter_folds_the_same_queue_from_the_offsets_in_the_heartbeats(
     assert fold(*seen).head == fold(*seen[1:]).head == 1
 
 
+def test_who_has_not_read_its_own_first_ask_is_believed_where_it_stands() -> None:
+    """Retention deleted it when its peer had read it already: each would wait for the other, for ever."""
+    asked, again = beat(1, 1, asking=True), beat(3, 1, asking=True)
+    others, said = beat(2, 0, asking=True), beat(4, 1, asking=True, ask_offset=3)
+    of_peer, own = fold(asked, others, again), fold(others, again, replica=1)
+    assert (of_peer.head, own.head) == (1, 0)
+    for each in (of_peer, own):
+        each.read(*said)
+        assert (each.head, each.peers[1].ask) == (0, 3)
+
+
 def test_a_newer_incarnation_clears_the_older_ones_ask() -> None:
     control = fold(beat(0, 1, asking=True), beat(1, 0, asking=True), beat(2, 1, inc=2))
     assert (control.head, control.peers[1].ask, control.peers[1].inc) == (0, None, 2)

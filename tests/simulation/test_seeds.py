@@ -91,6 +91,8 @@ def test_a_seed_run_for_a_given_time_lives_that_long() -> None:
         # the twin that had acknowledged first by the number of both gave way, and the other one was never believed
         pytest.param(90004554, Edits(keep=(3, 4), heal_s=6.8), None, id="not believed"),
         pytest.param(99800808, Edits(keep=(4,), brief=0.25, heal_s=24.7), None, id="row ahead, three sources"),
+        # a replica had never read its own first ask, which its peer went by: each waited for the other to correct
+        pytest.param(87003159, Edits(keep=(3, 4, 8), heal_s=10.2), None, id="unread ask"),
     ],
 )
 def test_worlds_that_were_judged_by_less_than_all_that_matters(seed: int, edits: Edits, rows_per_s: int | None) -> None:
@@ -99,10 +101,17 @@ def test_worlds_that_were_judged_by_less_than_all_that_matters(seed: int, edits:
 
 
 def pinned(seed: int) -> Scenario:
-    """The seed's world as it was when it was found: no way changed, and only by amnesia was named what is lost."""
-    drawn = draw(seed)
+    """The seed's world as it was when it was found: no way changed, only by amnesia was named what is lost, and slices
+    were of the usual sizes."""
+    drawn, usual = draw(seed), Timing()
     faults = tuple(fault for fault in drawn.faults if fault.kind != "recovery")
-    return replace(drawn, faults=faults, gap=False, timing=replace(drawn.timing, ahead_max_us=Timing().ahead_max_us))
+    timing = replace(
+        drawn.timing,
+        ahead_max_us=usual.ahead_max_us,
+        slice_least_us=usual.slice_least_us,
+        slice_rows=usual.slice_rows,
+    )
+    return replace(drawn, faults=faults, gap=False, timing=timing)
 
 
 def test_every_kind_of_fault_can_be_done_and_is_of_a_class() -> None:
@@ -121,6 +130,18 @@ def test_kinds_that_came_later_leave_all_else_of_a_world_as_it_was(monkeypatch: 
     assert [w.timing for w in left] == timings
     assert [replace(a, part_rows=BIG, timing=b.timing) for a, b in zip(left, without, strict=True)] == without
     assert any(fault.kind in LATER for w in with_them for fault in w.faults)
+
+
+def test_slices_of_every_size_are_drawn_and_none_too_small_for_the_turns_of_its_world() -> None:
+    worlds = [draw(seed) for seed in range(1, 301)]
+    for world in worlds:
+        least_us = world.timing.slice_least_us
+        assert world.turn_us[1] <= 5_000 or least_us >= 4 * world.turn_us[1]
+        assert world.timing.slice_rows >= world.rate
+    least = [world.timing.slice_least_us for world in worlds]
+    assert {0, 500_000} < set(least)
+    assert any(world.timing.slice_least_us == world.width_us for world in worlds)
+    assert any(world.timing.slice_rows <= 20 * world.rate for world in worlds)
 
 
 def test_worlds_are_trimmed_in_several_ways_and_some_not_at_all() -> None:

@@ -60,6 +60,8 @@ LONG_START_US = 4 * SECOND
 most: elsewhere nothing starts so, and no bound allows for it."""
 AIMED_SHARE = 0.25
 """In how many worlds faults strike where a standby takes over, and in how many where a topic is trimmed."""
+SHORT_TURN_US = 5_000
+"""Worlds of such turns catch up bucket by bucket."""
 TINY = 2
 """Rows per part in worlds with twins: output of one bucket must take many records to interleave."""
 
@@ -99,7 +101,6 @@ def draw(seed: int, kinds: Sequence[str] = (), seconds: float | None = None, nod
             redo_rows=rng.choice((4 * rate * sources, 20_000, 20_000)),  # a job must be faster than real time
             slice_buckets=rng.choice((3, 20, 100)),  # less if the outbox is smaller
             slice_us=random.Random(f"slices {seed}").choice((1_000, 20_000, 100_000)),
-            **_slices(seed, width_us, rate * sources),
             outbox_max=random.Random(f"outbox {seed}").choice((20, 80, 200)),
             publish_buckets=rng.choice((5, 200)),
             checkpoint_us=rng.choice((500_000, 2_000_000)),
@@ -114,6 +115,7 @@ def draw(seed: int, kinds: Sequence[str] = (), seconds: float | None = None, nod
         lost=_lost(rng, plans),
         faults=_faults(rng, sources, plans, heal_us, kinds or ORDINARY),
     )
+    scenario = scenario if kinds else _sliced(scenario)
     later = () if kinds else _later(seed, sources, plans, heal_us)
     faults = tuple(sorted((*scenario.faults, *later), key=lambda f: f.at_us))
     part_rows = TINY if any(f.kind == "twins" for f in faults) else BIG
@@ -140,14 +142,18 @@ def draw(seed: int, kinds: Sequence[str] = (), seconds: float | None = None, nod
     return whole
 
 
-def _slices(seed: int, width_us: int, rows_per_s: int) -> dict[str, int]:
+def _sliced(scenario: Scenario) -> Scenario:
     """The least and the most that a turn runs, from one bucket to what is usual. Drawn separately, so that the rest of
-    the world stays the same. What one second brings fits any slice: a replica must catch up."""
-    rng = random.Random(f"slice sizes {seed}")
-    return {
-        "slice_least_us": rng.choice((0, width_us, 500_000)),
-        "slice_rows": rng.choice((rows_per_s, 20 * rows_per_s, 20_000)),
-    }
+    the world stays the same. A replica must catch up: no less than four times as much as its longest turn takes."""
+    rng, a_second = random.Random(f"slice sizes {scenario.seed}"), scenario.rate * scenario.sources
+    least_us = rng.choice((0, scenario.width_us, 500_000))
+    longest_us = scenario.turn_us[1]
+    timing = replace(
+        scenario.timing,
+        slice_least_us=least_us if longest_us <= SHORT_TURN_US else max(least_us, 4 * longest_us),
+        slice_rows=rng.choice((a_second, 20 * a_second, 20_000)),
+    )
+    return replace(scenario, timing=timing)
 
 
 def naming_losses(scenario: Scenario) -> Scenario:

@@ -89,8 +89,10 @@ class Queue:
         member.recovering = beat.state == "RECOVERING"
         if not beat.asking:
             member.asked = None
+        elif beat.ask_offset is not None:
+            member.asked = beat.ask_offset
         elif member.asked is None:
-            member.asked = offset if beat.ask_offset is None else beat.ask_offset
+            member.asked = offset
         if (index, uid) == (self._index, self._uid):
             for other, peer in self._members.items():
                 peer.missed += other != index
