@@ -45,7 +45,6 @@ SLOW = (
     "tests/engine/test_extremes.py",
     "tests/engine/test_partitions.py",
     "tests/engine/test_proved.py",
-    "tests/engine/test_slices.py",
     "tests/kafka/test_mending.py",
     "tests/kafka/test_outage.py",
     "tests/runtime/spark/test_class_archive.py",
@@ -73,6 +72,7 @@ SLOW = (
     "tests/verify/test_command.py::test_a_running_app_is_clean",
 )
 SOME = {
+    "tests/engine/test_slices.py": 6,
     "tests/engine/test_split.py": 3,
     "tests/engine/test_types.py::test_any_number_of_partitions": 4,
     "tests/simulation/test_ingress_seeds.py::test_a_rule_that_is_switched_off_is_found": 4,

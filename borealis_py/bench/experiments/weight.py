@@ -41,7 +41,8 @@ KILLED_RATE = 900
 SECONDS: Mapping[Size, float] = {"short": 5.0, "usual": 15.0, "full": 60.0}
 SETTLE_S: Mapping[Size, float] = {"short": 4.0, "usual": 20.0, "full": 60.0}
 """Time from a change of the rate until the measurement: the broker goes on compiling for what it had to do before."""
-COLUMNS = ("events/s", "CPU %", "of it JVMs", "broker %", "PSS MB", "processes", "threads", "up s", "again s", "late s")
+TOTALS = ("CPU %", "of it JVMs", "broker %", "PSS MB", "RSS MB", "processes", "threads", "connections")
+COLUMNS = ("events/s", *TOTALS, "up s", "again s", "late s")
 TICK_S = 0.1
 UP_S, BACK_S = 180.0, 120.0
 LOOK_S = 0.05
@@ -366,14 +367,16 @@ def _total(of: Sequence[Weight]) -> dict[str, float]:
         "jvms": float(sum(w.process.endswith(JVM) for w in own)),
         "broker_percent": sum(w.cpu_percent for w in of if w.process == BROKER),
         "pss_mb": sum(w.pss_mb for w in own),
+        "rss_mb": sum(w.rss_mb for w in own),
         "processes": float(len(own)),
         "threads": float(sum(w.threads for w in own)),
+        "connections": float(sum(w.connections for w in own)),
     }
 
 
 def _cells(total: Mapping[str, float]) -> list[str]:
     one = [f"{total[name]:.1f}" for name in ("cpu_percent", "jvm_percent", "broker_percent")]
-    return [*one, *(f"{total[name]:.0f}" for name in ("pss_mb", "processes", "threads"))]
+    return [*one, *(f"{total[name]:.0f}" for name in ("pss_mb", "rss_mb", "processes", "threads", "connections"))]
 
 
 def _bars(sums: Mapping[Case, Mapping[str, float]], of: str) -> list[Curve]:
