@@ -6,6 +6,8 @@ import re
 
 import duckdb
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from borealis_py.engine import fingerprint
 from borealis_py.protocol.redo import RedoDone, RedoFailed
@@ -13,7 +15,7 @@ from borealis_py.query.errors import QueryError
 from reconcile.redo_job import evict, get_cached, pack_job, run_packed, unpack_result
 from reconcile.replay_context import make_kernel, node_context
 from tests.engine.worlds import state_prints
-from tests.reconcile.flights_world import AHEAD_US, ORIGIN, WIDTH_US, app, bits
+from tests.reconcile.flights_world import AHEAD_US, ORIGIN, WIDTH_US, app, bits, log
 from tests.reconcile.list_world import StubLog
 from tests.reconcile.logs import LOGS
 from tests.reconcile.replica import Replica
@@ -40,6 +42,28 @@ def test_any_split_gives_the_bits_of_single_steps(query, cuts):
     assert redone == bits(replica.outputs)
     assert len(redone) > 5
     assert any(rejects for _, rejects in redone.values()) is tells
+    evict(packed)
+    kernel.close()
+
+
+@settings(max_examples=12, deadline=None)
+@given(seed=st.integers(0, 10**6), query=st.sampled_from(["totals", "decimals", "big"]), data=st.data())
+def test_any_log_cut_anywhere_is_redone_with_the_bits_of_single_steps(
+    seed: int, query: str, data: st.DataObject
+) -> None:
+    logs = {"s": log(seed, 3), "t": log(seed + 1, 3, ended=True)}
+    topics = StubLog({f"kernel.{name}": values for name, values in logs.items()})
+    work = node_context(app("kernel"), query, topics, AHEAD_US, "a1")
+    kernel, packed = work.make_kernel(), work.pack()
+    replica = Replica(kernel, logs, ORIGIN, WIDTH_US, AHEAD_US, query == "totals")
+    cuts = data.draw(st.sets(st.integers(replica.origin + 1, replica.end - 1), max_size=5))
+    redone: dict[int, object] = {}
+    for job in replica.jobs(sorted(cuts)):
+        done = unpack_result(run_packed(packed, pack_job(job, kernel, 60)), kernel, "spark", 0.0)
+        assert isinstance(done, RedoDone), done
+        redone |= bits(done.outputs)
+        assert state_prints(done.state) == state_prints(replica.states[job.end])
+    assert redone == bits(replica.outputs)
     evict(packed)
     kernel.close()
 
