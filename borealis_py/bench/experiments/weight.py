@@ -335,11 +335,11 @@ def missed(sums: Mapping[Case, Mapping[str, float]], times: Sequence[Times], fac
         for name, value in measured.items():
             most = goals.get(name)
             if most is not None and value > most:
-                found.append(f"{name} of {app} ({host}) at {rate:,}/s {value:.1f} ({most:.3g})")
+                found.append(f"{name} of {app} ({host}) at {rate:,}/s {value:.1f} ({most:,.4g})")
     for t in times:
         for name, value, most in zip(("up", "again"), (t.up_s, t.again_s), TIME_GOALS_S[t.app, t.host], strict=True):
             if value > most * factor:
-                found.append(f"{t.app} ({t.host}) {name} after {value:.1f} s ({most * factor:.3g})")
+                found.append(f"{t.app} ({t.host}) {name} after {value:.1f} s ({most * factor:,.4g})")
         if t.late_s > X_S:
             found.append(f"{t.app} ({t.host}) {t.late_s:.1f} s late ({X_S:g})")
     return found
