@@ -20,6 +20,7 @@ from borealis_py.simulation.runner.scenario import (
     SimulatedNode,
     names_of,
 )
+from borealis_py.simulation.runner.slices import sliced
 
 NODES_MAX = 4
 REPLICA_SECONDS_MAX = 75
@@ -60,8 +61,6 @@ LONG_START_US = 4 * SECOND
 most: elsewhere nothing starts so, and no bound allows for it."""
 AIMED_SHARE = 0.25
 """In how many worlds faults strike where a standby takes over, and in how many where a topic is trimmed."""
-SHORT_TURN_US = 5_000
-"""Worlds of such turns catch up bucket by bucket."""
 TINY = 2
 """Rows per part in worlds with twins: output of one bucket must take many records to interleave."""
 
@@ -115,7 +114,7 @@ def draw(seed: int, kinds: Sequence[str] = (), seconds: float | None = None, nod
         lost=_lost(rng, plans),
         faults=_faults(rng, sources, plans, heal_us, kinds or ORDINARY),
     )
-    scenario = scenario if kinds else _sliced(scenario)
+    scenario = scenario if kinds else sliced(scenario)
     later = () if kinds else _later(seed, sources, plans, heal_us)
     faults = tuple(sorted((*scenario.faults, *later), key=lambda f: f.at_us))
     part_rows = TINY if any(f.kind == "twins" for f in faults) else BIG
@@ -140,20 +139,6 @@ def draw(seed: int, kinds: Sequence[str] = (), seconds: float | None = None, nod
     if slow.random() < SLOW_SHARE:
         whole = replace(whole, rows_per_s=slow.choice((4, 16)) * whole.busiest)
     return whole
-
-
-def _sliced(scenario: Scenario) -> Scenario:
-    """The least and the most that a turn runs, from one bucket to what is usual. Drawn separately, so that the rest of
-    the world stays the same. A replica must catch up: no less than four times as much as its longest turn takes."""
-    rng, a_second = random.Random(f"slice sizes {scenario.seed}"), scenario.rate * scenario.sources
-    least_us = rng.choice((0, scenario.width_us, 500_000))
-    longest_us = scenario.turn_us[1]
-    timing = replace(
-        scenario.timing,
-        slice_least_us=least_us if longest_us <= SHORT_TURN_US else max(least_us, 4 * longest_us),
-        slice_rows=rng.choice((a_second, 20 * a_second, 20_000)),
-    )
-    return replace(scenario, timing=timing)
 
 
 def naming_losses(scenario: Scenario) -> Scenario:
