@@ -124,7 +124,7 @@ class ReplicaProcesses:
 
     def ready(self) -> set[ProcessName]:
         """Those that run replicas, and have noted that all of them are READY."""
-        return {name for name in self.running() if not name.ingress and self._noted_ready(name)}
+        return {name for name in self.running() if not name.ingress and self._ready_since(name) is not None}
 
     def hosts(self) -> dict[ProcessName, str]:
         """Where the replicas of each running process run (`ProcessSpec.host`), as far as it can be told."""
@@ -264,9 +264,8 @@ class ReplicaProcesses:
         names = (ProcessName.parse(path.stem) for path in self.directory.glob("*.pid"))
         return sorted(name for name in names if name is not None)
 
-    def _noted_ready(self, name: ProcessName) -> bool:
-        run = run_notes.read(str(self._pid_file(name))).get("run")
-        return run is not None and run_notes.read(str(self.directory / f"{name.stem}.ready")).get("run") == run
+    def _ready_since(self, name: ProcessName) -> float | None:
+        return run_notes.ready_since(str(self.directory / name.stem), run_notes.read(str(self._pid_file(name))))
 
     def _process(self, name: ProcessName) -> psutil.Process | None:
         note = run_notes.read(str(self._pid_file(name)))

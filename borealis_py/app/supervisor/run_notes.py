@@ -78,6 +78,17 @@ def read(path: str) -> dict[str, Any]:
     return note if isinstance(note, dict) else {}
 
 
+def ready_since(path: str, note: dict[str, Any]) -> float | None:
+    """Since when the process of this note is READY, as it has noted, monotonic seconds; None: it is not.
+
+    Args:
+        path: common prefix of its files.
+    """
+    ready = read(f"{path}.ready")
+    since = ready.get("since_s")
+    return float(since) if isinstance(since, int | float) and ready.get("run") == note.get("run") else None
+
+
 def exit_code(path: str, note: dict[str, Any]) -> int | None:
     """The exit code that the process of this note wrote when it ended; None: it could not write one.
 

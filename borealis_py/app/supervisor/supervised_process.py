@@ -120,9 +120,8 @@ class SupervisedProcess:
 
     def _ready_s(self) -> float:
         """For how long it had been READY."""
-        ready = run_notes.read(f"{self.path}.ready")
-        same = ready.get("run") == self._note.get("run") and isinstance(ready.get("since_s"), int | float)
-        return max(time.monotonic() - float(ready["since_s"]), 0.001) if same else 0.0
+        since = run_notes.ready_since(self.path, self._note)
+        return 0.0 if since is None else max(time.monotonic() - since, 0.001)
 
 
 def how_ended(code: int | None) -> str:

@@ -117,16 +117,17 @@ def worse(found: Sequence[LostFound]) -> str:
         f"for good. A result waited longer than X in {len(beyond)} of {len(found)} cases; corrections were "
         f"done later than the goal in {len(slow)}."
     )
-    bad = sum(each.live_finals.bad + each.corrected_finals.bad for each in found)
-    return said + (f" {bad} final results were not as they should be." if bad else "") + _broken(found)
+    return said + _broken(found)
 
 
 def _broken(found: Sequence[LostFound]) -> str:
     """What was promised and not kept."""
+    bad = sum(each.live_finals.bad + each.corrected_finals.bad for each in found)
     unlabelled = sum(each.partials.words - each.partials.labelled for each in found)
     dropped, unheard = sum(each.dropped for each in found), sum(each.unheard for each in found)
     words, windows = (sum(getattr(each.partials, name) for each in found) for name in ("tentative", "windows"))
     said = [
+        f"{bad} final results were not as they should be" if bad else "",
         f"{unlabelled} partial results were not labelled" if unlabelled else "",
         f"{dropped} events were not counted" if dropped else "",
         f"{unheard} windows had no result" if unheard else "",

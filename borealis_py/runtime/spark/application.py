@@ -185,7 +185,7 @@ class Application:
     # Helpers ----------------------------------------------------------------------------------------------------------
 
     def _serve(self) -> None:
-        while not self._over.is_set():
+        while True:
             self._news.wait(TURN_S if self._server.waits else LOOK_S)
             self._news.clear()
             if self._over.is_set():

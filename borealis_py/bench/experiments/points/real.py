@@ -11,7 +11,7 @@ import time
 from collections.abc import Sequence
 
 from borealis_py import App
-from borealis_py.bench.experiments.points.simulated import FAILS_US, SOURCES, PointOutcome, SimulatedPoint
+from borealis_py.bench.experiments.points.simulated import FAILS_US, SOURCES, PointOutcome, SimulatedPoint, outcome_of
 from borealis_py.bench.load import events
 from borealis_py.bench.load.events import BUCKET_US
 from borealis_py.bench.load.feeders import Feeders
@@ -122,21 +122,5 @@ def outcome(point: SimulatedPoint, plan: FeedPlan, heard: Heard, healed_us: int)
         found = measure(arrivals, BUCKET_US, first, end, plan.silent_from_us)
     except NothingMeasured as exc:
         raise BenchError(f"{point}: {exc}") from exc
-
-    def since(bucket: int) -> float:
-        return ((bucket + 1) * BUCKET_US - plan.silent_from_us) / 1e6
-
-    judged = [b for b in found.buckets if since(b.bucket) > -2]
-    worst = max(judged, key=lambda b: b.added_us)
-    return PointOutcome(
-        point=point,
-        usual_ms=found.median_us / 1000,
-        added_ms=worst.added_us / 1000,
-        added_at_s=since(worst.bucket),
-        silent=len(found.silent),
-        tentative_rows=rows,
-        tentative_buckets=words,
-        corrected_s=max(0, corrected_us - healed_us) / 1e6,
-        over_time=[(since(b.bucket), b.added_us / 1000) for b in judged],
-        broken=None,
-    )
+    corrected_us = max(0, corrected_us - healed_us)
+    return outcome_of(point, found, BUCKET_US, plan.silent_from_us, (rows, words), corrected_us)

@@ -18,7 +18,7 @@ from statistics import fmean
 from borealis_py.bench.report.bars import At
 from borealis_py.bench.report.figures import BenchError
 from borealis_py.bench.report.outcome import Curve
-from borealis_py.demo.measure import Arrival, measure
+from borealis_py.demo.measure import AddedDelays, Arrival, measure
 from borealis_py.protocol.settings import DelayPolicy, Delays, Timing
 from borealis_py.simulation.checkers.client_model import ClientPicture
 from borealis_py.simulation.checkers.violation import Violation
@@ -195,21 +195,42 @@ def seen_of(
     arrivals = [Arrival(bucket, at_us, "") for bucket, at_us in recorder.arrival.items()]
     end = world.buckets.of(world.start_us + world.scenario.heal_us)
     found = measure(arrivals, WIDTH_US, world.origin, end, fails_us)
+    corrected_us = max(0, recorder.corrected_us - world.start_us - point.heals_us)
+    tentative = recorder.tentative_rows, recorder.tentative_seen
+    return outcome_of(point, found, WIDTH_US, fails_us, tentative, corrected_us, broken)
+
+
+def outcome_of(
+    point: SimulatedPoint,
+    found: AddedDelays,
+    width_us: int,
+    fails_us: int,
+    tentative: tuple[int, int],
+    corrected_us: int,
+    broken: str | None = None,
+) -> PointOutcome:
+    """What a client saw, by the delays that it measured.
+
+    Args:
+        width_us: of a bucket. fails_us: when the source was lost. tentative: rows and buckets. corrected_us: from when
+            it was back until nothing was tentative.
+    """
 
     def since(bucket: int) -> float:
-        return ((bucket + 1) * WIDTH_US - fails_us) / SECOND
+        return ((bucket + 1) * width_us - fails_us) / SECOND
 
     judged = [b for b in found.buckets if since(b.bucket) > -2]
     worst = max(judged, key=lambda b: b.added_us)
+    rows, buckets = tentative
     return PointOutcome(
         point=point,
         usual_ms=found.median_us / 1000,
         added_ms=worst.added_us / 1000,
         added_at_s=since(worst.bucket),
         silent=len(found.silent),
-        tentative_rows=recorder.tentative_rows,
-        tentative_buckets=recorder.tentative_seen,
-        corrected_s=max(0, recorder.corrected_us - world.start_us - point.heals_us) / SECOND,
+        tentative_rows=rows,
+        tentative_buckets=buckets,
+        corrected_s=corrected_us / SECOND,
         over_time=[(since(b.bucket), b.added_us / 1000) for b in judged],
         broken=broken,
     )
