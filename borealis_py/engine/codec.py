@@ -25,6 +25,7 @@ from borealis_py.protocol.settings import ROW_MAX_BYTES
 from borealis_py.query.names import STIME
 from borealis_py.types.arrow import misfits, said, shown
 from borealis_py.types.ill_formed import ill_formed
+from borealis_py.types.nulls import zero_nulls
 from borealis_py.types.spelling import parse_type
 from borealis_py.types.values import WIRE, Misfit, nesting, ruled
 
@@ -314,10 +315,8 @@ def _unpacked(part: _Entries, schema: pa.Schema) -> tuple[Partial, ...]:
 
 
 def _alone(rows: pa.RecordBatch) -> bytes:
-    """Serialise a slice as if it were a batch of its own; otherwise some bytes of its neighbours
-    are written with it.
-    """
-    return bytes(pa.concat_batches([rows]).serialize())
+    """Equal rows as equal bytes: nothing of a slice's neighbours is in them, nor what lay under a null."""
+    return bytes(pa.concat_batches([zero_nulls(rows)]).serialize())
 
 
 def _field(kind: str) -> Any:
