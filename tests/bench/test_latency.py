@@ -46,30 +46,41 @@ def test_the_middle_is_that_of_the_runs_percentiles_and_not_of_all_results() -> 
 
 
 def test_results_are_compared_with_the_ping_of_the_same_runs() -> None:
-    found = latency_tables.ratios((900, 2), RUNS)
+    found = latency_tables.ratios(("process", 900, 2), RUNS)
     assert list(found.values()) == [5 / 14, 5 / 28]
 
 
 def test_each_percentile_over_its_goal_is_named() -> None:
-    told = latency_tables.outcome([*RUNS, found_of(1, [19, 60], 50_000)], "process").worse
+    told = latency_tables.outcome([*RUNS, found_of(1, [19, 60], 50_000)]).worse
     assert told.partition("over the goal: ")[2] == (
-        "live p50 14.0 ms at 900/s (8), live p99 31.0 ms at 900/s (25), corrected p50 28.0 ms at 900/s (20), "
-        "corrected p99 62.0 ms at 900/s (50), corrected p50 38.0 ms at 50,000/s (35)."
+        "live p50 14.0 ms at 900/s on host process (8), live p99 31.0 ms at 900/s on host process (25), corrected "
+        "p50 28.0 ms at 900/s on host process (20), corrected p99 62.0 ms at 900/s on host process (50), corrected "
+        "p50 38.0 ms at 50,000/s on host process (35)."
     )
-    assert "goal" not in latency_tables.outcome([found_of(1, [7, 8])], "process").worse
+    assert "goal" not in latency_tables.outcome([found_of(1, [7, 8])]).worse
 
 
 def test_what_is_told() -> None:
-    told = latency_tables.outcome([*RUNS, found_of(1, [40, 40], 50_000, tentative=2, unheard=1)], "spark")
-    assert [row[0] for row in told.rows] == ["900"] * 3 + ["50,000"] * 3
-    assert told.rows[0] == ["900", "30", "2", latency_tables.NAMES["live"], "3", "14.0", "31.0", "31.0", "2.8 x"]
-    assert told.rows[2][5:] == ["5.0", "50.0", "50.0", ""]
-    assert told.rows[3][1] == "1666"
+    told = latency_tables.outcome([*RUNS, found_of(1, [40, 40], 50_000, tentative=2, unheard=1)])
+    assert [row[1] for row in told.rows] == ["900"] * 3 + ["50,000"] * 3
+    assert told.rows[0] == [
+        "process",
+        "900",
+        "30",
+        "2",
+        latency_tables.NAMES["live"],
+        "3",
+        "14.0",
+        "31.0",
+        "31.0",
+        "2.8 x",
+    ]
+    assert told.rows[2][6:] == ["5.0", "50.0", "50.0", ""]
+    assert told.rows[3][2] == "1666"
     assert all(len(row) == len(told.columns) for row in told.rows)
     assert "a live result takes 9 ms longer" in told.worse
     assert "2 windows came tentative first, of 1 nothing came" in told.worse
-    assert "did not keep up" not in latency_tables.outcome(RUNS, "spark").worse
-    assert "host spark" in told.setup
+    assert "did not keep up" not in latency_tables.outcome(RUNS).worse
     assert len(told.ratios) == 4
     assert len(msgspec.json.decode(msgspec.json.encode(told.data))["runs"]) == 4
     curve = told.panels[0].curves[0]
@@ -77,11 +88,14 @@ def test_what_is_told() -> None:
 
 
 def test_every_size_measures_what_is_compared_and_the_usual_one_takes_eight_minutes() -> None:
-    short, usual, full = ({(c.rate, c.replicas) for c in latency.cases(size)} for size in ("short", "usual", "full"))
-    assert short == usual < full
-    around_s = 22  # starting replicas and publishers, END, stopping
-    assert sum(case.length_s + around_s for case in latency.cases("usual")) <= 480
-    apps = [case.app for case in latency.cases("full")]
+    sizes = "short", "usual", "full"
+    short, usual, full = ({(c.host, c.rate, c.replicas) for c in latency.cases(size, "process")} for size in sizes)
+    assert short < usual < full
+    assert {host for host, *_ in short} == {"process"}
+    assert {host for host, *_ in usual} == {"process", "spark"}
+    around_s = {"process": 12, "spark": 25}  # starting replicas and publishers, END, stopping
+    assert sum(case.length_s + around_s[case.host] for case in latency.cases("usual", "process")) <= 480
+    apps = [case.app for case in latency.cases("full", "process")]
     assert len(set(apps)) == len(apps)
 
 
@@ -143,9 +157,9 @@ def test_two_seconds_on_a_real_broker(broker: LocalBroker, tmp_path: Path) -> No
     stage = Stage(tmp_path, broker)
     case = LatencyCase(rate=300, replicas=1, seconds=2, startup_s=4)
     with stage.endings, bars_on(Console(file=io.StringIO())) as bars:
-        found = latency.measure(stage, case, "process", bars)
+        found = latency.measure(stage, case, bars)
     assert {way: len(delays) for way, delays in found.delays_us.items() if way != "ping"} == {"live": 2, "corrected": 2}
     assert len(found.delays_us["ping"]) >= 20
     assert all(us > 0 for delays in found.delays_us.values() for us in delays)
     assert found.unheard == 0
-    assert len(latency_tables.outcome([found], "process").rows) == 3
+    assert len(latency_tables.outcome([found]).rows) == 3

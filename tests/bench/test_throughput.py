@@ -136,6 +136,7 @@ def test_every_size_measures_what_is_compared() -> None:
     assert short < usual < full
     loads = [throughput.loads(size, "spark") for size in ("short", "usual", "full")]
     assert [len(each) for each in loads] == [1, 3, 12]
+    assert {load.host for load in throughput.loads("usual", "process")} == {"process", "spark"}
     apps = [p.app for p in throughput.points("full", "process")] + [load.app for load in loads[2]]
     assert len(set(apps)) == len(apps)
 

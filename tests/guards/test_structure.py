@@ -28,6 +28,7 @@ STARTED = {
     "borealis_py.bench.load.first_test",
     "borealis_py.bench.load.ping",
     "borealis_py.bench.load.starting",
+    "borealis_py.bench.measure.encodings",
     "borealis_py.bench.measure.raw_loop",
     "borealis_py.bench.report.check",
     "borealis_py.bench.report.page",

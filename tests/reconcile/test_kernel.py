@@ -3,18 +3,26 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
+from dataclasses import replace
 
 import duckdb
+import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from borealis_py.engine import fingerprint
+from borealis_py.engine import DuckKernel, fingerprint
+from borealis_py.log.base import Record
+from borealis_py.log.corrected import Progress, row_headers
 from borealis_py.protocol.redo import RedoDone, RedoFailed
 from borealis_py.query.errors import QueryError
+from reconcile.audit import Audited, AuditResult, AuditSpec, audit
 from reconcile.redo_job import evict, get_cached, pack_job, run_packed, unpack_result
 from reconcile.replay_context import make_kernel, node_context
+from sunion.model import Output
 from tests.engine.worlds import state_prints
+from tests.reconcile.audits import CORRECTED, PROGRESS, CorrectedLog
 from tests.reconcile.flights_world import AHEAD_US, ORIGIN, WIDTH_US, app, bits, log
 from tests.reconcile.list_world import StubLog
 from tests.reconcile.logs import LOGS
@@ -66,6 +74,58 @@ def test_any_log_cut_anywhere_is_redone_with_the_bits_of_single_steps(
     assert redone == bits(replica.outputs)
     evict(packed)
     kernel.close()
+
+
+@settings(max_examples=12, deadline=None)
+@given(seed=st.integers(0, 10**6), query=st.sampled_from(["totals", "decimals", "big"]), data=st.data())
+def test_any_log_is_audited_with_the_bits_of_single_steps(seed: int, query: str, data: st.DataObject) -> None:
+    """At once and in two halves; and a row of which one bit differs is found."""
+    logs = {"s": log(seed, 3), "t": log(seed + 1, 3, ended=True)}
+    sources = {f"kernel.{name}": values for name, values in logs.items()}
+    work = node_context(app("kernel"), query, StubLog(sources), AHEAD_US, "a1")
+    kernel = work.make_kernel()
+    replica = Replica(kernel, logs, ORIGIN, WIDTH_US, AHEAD_US, query == "totals")
+    rows = corrected(kernel, replica.outputs)
+    kernel.close()
+
+    def audited(rows: list[Record | None], upto: int, start: Audited | None = None) -> AuditResult:
+        topics = {**sources, CORRECTED.topic: rows, PROGRESS.topic: [progress(upto)]}
+        on = replace(work, log=CorrectedLog(topics))
+        return audit(AuditSpec(on, CORRECTED, PROGRESS, ORIGIN, start=start, advance=True))
+
+    whole = audited(rows, replica.end)
+    assert (whole.clean, whole.rows, whole.upto) == (True, len(rows), replica.end), whole
+    half = audited(rows, data.draw(st.integers(replica.origin + 1, replica.end - 1)))
+    assert half.clean, half
+    rest = audited(rows, replica.end, half.reached)
+    assert (rest.clean, rest.upto) == (True, replica.end), rest
+    assert half.rows + rest.rows == whole.rows
+    if rows:
+        at = data.draw(st.integers(0, len(rows) - 1))
+        planted = msgspec.structs.replace(rows[at], value=another(rows[at].value))
+        found = audited([*rows[:at], planted, *rows[at + 1 :]], replica.end)
+        assert (found.differences, found.reached) == (1, None), found
+
+
+def corrected(kernel: DuckKernel, outputs: Mapping[int, Output]) -> list[Record]:
+    """The corrected stream of these."""
+    return [
+        Record(CORRECTED, 0, 0, None, value, row_headers(bucket, i, stime))
+        for bucket, output in outputs.items()
+        if output.rows is not None
+        for i, (value, stime) in enumerate(kernel.published(output.rows))
+    ]
+
+
+def progress(upto: int) -> bytes:
+    return msgspec.json.encode(Progress("a1", upto, 0, 1))
+
+
+def another(value: bytes | None) -> bytes:
+    """A row of which the last digit is another."""
+    assert value is not None
+    at = max(i for i, byte in enumerate(value) if chr(byte).isdigit())
+    return value[:at] + (b"2" if value[at : at + 1] == b"1" else b"1") + value[at + 1 :]
 
 
 def test_the_engine_may_use_what_the_work_says():

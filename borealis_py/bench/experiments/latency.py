@@ -35,22 +35,28 @@ from borealis_py.bench.report.bars import Bars
 from borealis_py.bench.report.figures import BenchError
 from borealis_py.bench.report.outcome import Outcome
 from borealis_py.bench.report.runner import ExperimentOptions
+from borealis_py.runtime.spark import class_archive
 
 RATES = (900, 50_000)
 FULL_RATES = (900, 10_000, 50_000)
+HOSTS = ("process", "spark")
 RUNS = 5
+OTHER_S = 15
+"""Length of the one run on the other host."""
 LEAD_S = 3
 """Time from scheduling the first row until it is due: readers and ping open their topics in it."""
 
 
-def cases(size: str) -> list[LatencyCase]:
-    """Every run, those of a case one after the other."""
+def cases(size: str, host: str) -> list[LatencyCase]:
+    """Every run, those of a case one after the other. Usual: once on the other host, too."""
     if size == "short":
-        return [LatencyCase(rate=rate, seconds=8) for rate in RATES]
+        return [LatencyCase(host=host, rate=rate, seconds=8) for rate in RATES]
     if size == "full":
-        grid = product((1, 2), FULL_RATES, range(1, RUNS + 1))
-        return [LatencyCase(rate=rate, replicas=replicas, run=run) for replicas, rate, run in grid]
-    return [LatencyCase(rate=rate, run=run) for rate, run in product(RATES, range(1, RUNS + 1))]
+        grid = product(HOSTS, (1, 2), FULL_RATES, range(1, RUNS + 1))
+        return [LatencyCase(host=h, rate=rate, replicas=replicas, run=run) for h, replicas, rate, run in grid]
+    (other,) = (each for each in HOSTS if each != host)
+    runs = [LatencyCase(host=host, rate=rate, run=run) for rate, run in product(RATES, range(1, RUNS + 1))]
+    return runs + [LatencyCase(host=other, rate=rate, seconds=OTHER_S) for rate in RATES]
 
 
 def run(options: ExperimentOptions, bars: Bars) -> Outcome:
@@ -60,21 +66,24 @@ def run(options: ExperimentOptions, bars: Bars) -> Outcome:
         BenchError: a run could not be measured, or its results are wrong.
         BrokerError, LaunchError, LogError, SparkUnavailable: something to be measured did not start.
     """
+    wanted = cases(options.size, options.host)
+    if any(case.host == "spark" for case in wanted):
+        class_archive.prepare(bars.say)
     with stage_for(options.work, bars) as stage:
-        found = [measure(stage, case, options.host, bars) for case in cases(options.size)]
-    return latency_tables.outcome(found, options.host)
+        found = [measure(stage, case, bars) for case in wanted]
+    return latency_tables.outcome(found)
 
 
-def measure(stage: Stage, case: LatencyCase, host: str, bars: Bars) -> LatencyFound:
+def measure(stage: Stage, case: LatencyCase, bars: Bars) -> LatencyFound:
     """One run, on a separate app, which is deleted at the end.
 
     Raises:
         BenchError: a publisher, a reader or the ping failed, or the results are not right.
         LaunchError: a replica did not start.
     """
-    what = f"{case.rate:,} events/s, run {case.run}"
+    what = f"{case.rate:,} events/s on host {case.host}, run {case.run}"
     bars.say(f"starting {case.replicas} replica{'s' if case.replicas > 1 else ''}: {what}")
-    running = stage.start_replicas(stage.describe(events.app(case.app, SOURCES, case.replicas)), host)
+    running = stage.start_replicas(stage.describe(events.app(case.app, SOURCES, case.replicas)), case.host)
     stage.wait_ready(running)
     feeders = Feeders(stage, case.app, "paced")
     feeders.wait_ready()

@@ -28,6 +28,7 @@ GOALS_MS = {
 """(Rate, way) -> p50 and p99 at most."""
 WAYS = ("live", "corrected", "ping")
 COLUMNS = [
+    "host",
     "events/s>",
     "rows a record>",
     "replicas>",
@@ -52,6 +53,7 @@ class LatencyCase:
     """
 
     rate: int
+    host: str = "process"
     replicas: int = 2
     seconds: int = 20
     run: int = 1
@@ -60,7 +62,7 @@ class LatencyCase:
     @property
     def app(self) -> str:
         """Its name."""
-        return f"latency-{self.rate}-{self.replicas}-{self.run}"
+        return f"latency-{self.host}-{self.rate}-{self.replicas}-{self.run}"
 
     @property
     def startup_us(self) -> int:
@@ -89,29 +91,37 @@ class LatencyFound:
     unheard: int
 
 
-Key = tuple[int, int]
-"""Rate and replicas: the report has medians of several runs."""
+Key = tuple[str, int, int]
+"""Host, rate and replicas: the report has medians of several runs."""
 
 
-def outcome(found: Sequence[LatencyFound], host: str) -> Outcome:
+def outcome(found: Sequence[LatencyFound]) -> Outcome:
     """The whole report. `found`: runs of a case one after the other."""
-    groups = [(key, list(runs)) for key, runs in groupby(found, lambda each: (each.case.rate, each.case.replicas))]
+    groups = [(key, list(runs)) for key, runs in groupby(found, _key)]
     return Outcome(
         name="latency",
         title="From the end of a 1 s window to its result, nothing failing; medians of the runs' percentiles",
         published=PUBLISHED,
         setup=(
-            f"Three topics of JSON rows, count and sum of 100 keys by second, replicas on host {host}, a publisher "
-            "process a source. Broker, replicas, publishers and readers share the machine, and a ping through two "
-            f"topics runs beside them. Runs of {found[0].case.seconds} s: p99 of so many windows is the longest."
+            "Three topics of JSON rows, count and sum of 100 keys by second, a publisher process a source. Broker, "
+            "replicas, publishers and readers share the machine, and a ping through two "
+            f"topics runs beside them. Runs of {_lengths(found)} s: p99 of so many windows is the longest."
         ),
         worse=worse(groups),
         columns=COLUMNS,
         rows=[_row(key, runs, way) for key, runs in groups for way in WAYS],
         ratios={name: value for key, runs in groups for name, value in ratios(key, runs).items()},
-        data={"host": host, "runs": [asdict(each) for each in found]},
+        data={"runs": [asdict(each) for each in found]},
         panels=[_panel(key, runs) for key, runs in groups],
     )
+
+
+def _key(found: LatencyFound) -> Key:
+    return found.case.host, found.case.rate, found.case.replicas
+
+
+def _lengths(found: Sequence[LatencyFound]) -> str:
+    return " and ".join(map(str, dict.fromkeys(each.case.seconds for each in found)))
 
 
 def middle(runs: Sequence[LatencyFound], way: str) -> Percentiles:
@@ -127,10 +137,10 @@ def middle(runs: Sequence[LatencyFound], way: str) -> Percentiles:
 
 def ratios(key: Key, runs: Sequence[LatencyFound]) -> dict[str, float]:
     """The ping's median divided by ours, in the same runs."""
-    rate, replicas = key
+    host, rate, replicas = key
     ping = middle(runs, "ping").p50_ms
     return {
-        f"{rate}/s, {replicas} replicas: p50 of the ping / of the {way} result": ping / middle(runs, way).p50_ms
+        f"{host}, {rate}/s, {replicas} replicas: p50 of the ping / of the {way} result": ping / middle(runs, way).p50_ms
         for way in ("live", "corrected")
     }
 
@@ -138,11 +148,12 @@ def ratios(key: Key, runs: Sequence[LatencyFound]) -> dict[str, float]:
 def worse(groups: Sequence[tuple[Key, Sequence[LatencyFound]]]) -> str:
     """What it costs, according to the measurement."""
     said = []
-    for (rate, replicas), runs in groups:
+    for (host, rate, replicas), runs in groups:
         ping, live, corrected = (middle(runs, way).p50_ms for way in ("ping", "live", "corrected"))
         said.append(
-            f"at {rate:,}/s with {replicas} replica{'s' if replicas > 1 else ''} a live result takes {live - ping:.0f} "
-            f"ms longer than a bare record through two topics, a corrected one {corrected - ping:.0f} ms"
+            f"at {rate:,}/s with {replicas} replica{'s' if replicas > 1 else ''} (host {host}) a live result takes "
+            f"{live - ping:.0f} ms longer than a bare record through two topics, a corrected one "
+            f"{corrected - ping:.0f} ms"
         )
     early, lost = (sum(getattr(run, name) for _, runs in groups for run in runs) for name in ("tentative", "unheard"))
     kept = f"; {early} windows came tentative first, of {lost} nothing came: the machine did not keep up"
@@ -154,29 +165,33 @@ def worse(groups: Sequence[tuple[Key, Sequence[LatencyFound]]]) -> str:
 def missed(groups: Sequence[tuple[Key, Sequence[LatencyFound]]]) -> list[str]:
     """Each percentile that is over its goal."""
     found = []
-    for (rate, _), runs in groups:
+    for (host, rate, _), runs in groups:
         for way in WAYS:
             at_most, p = GOALS_MS.get((rate, way)), middle(runs, way)
             if at_most is not None:
                 times = zip(("p50", "p99"), (p.p50_ms, p.p99_ms), at_most, strict=True)
-                found += [f"{way} {name} {ms:.1f} ms at {rate:,}/s ({most})" for name, ms, most in times if ms > most]
+                found += [
+                    f"{way} {name} {ms:.1f} ms at {rate:,}/s on host {host} ({most})"
+                    for name, ms, most in times
+                    if ms > most
+                ]
     return found
 
 
 def _row(key: Key, runs: Sequence[LatencyFound], way: str) -> list[str]:
-    rate, replicas = key
+    host, rate, replicas = key
     p, ping = middle(runs, way), middle(runs, "ping")
     delays = [f"{p.p50_ms:.1f}", f"{p.p99_ms:.1f}", f"{p.max_ms:.1f}"]
     ratio = "" if way == "ping" else f"{p.p50_ms / ping.p50_ms:.1f} x"
-    return [f"{rate:,}", str(runs[0].case.per_record), str(replicas), NAMES[way], str(len(runs)), *delays, ratio]
+    return [host, f"{rate:,}", str(runs[0].case.per_record), str(replicas), NAMES[way], str(len(runs)), *delays, ratio]
 
 
 def _panel(key: Key, runs: Sequence[LatencyFound]) -> Panel:
     """The share of all runs' results that came within a time."""
-    rate, replicas = key
+    host, rate, replicas = key
     curves = []
     for way in WAYS:
         ms = sorted(us / 1000 for run in runs for us in run.delays_us[way])
         curves.append(Curve(label=NAMES[way], x=ms, y=[(n + 1) / len(ms) for n in range(len(ms))]))
-    title = f"{rate:,} events/s, {replicas} replica{'s' if replicas > 1 else ''}"
+    title = f"{rate:,} events/s, {replicas} replica{'s' if replicas > 1 else ''}, host {host}"
     return Panel(title=title, x="within ms", y="share of results", curves=curves, log_x=True)

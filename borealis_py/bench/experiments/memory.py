@@ -57,7 +57,7 @@ class Hour:
 
 
 HOURS: dict[Size, Hour] = {
-    "short": Hour(seconds=240, budget=60_000),
+    "short": Hour(seconds=900, budget=60_000),
     "usual": Hour(seconds=3_600),
     "full": Hour(seconds=7_200),
 }
@@ -81,19 +81,21 @@ def measure(stage: Stage, hour: Hour, host: str, bars: Bars) -> Replayed:
     rows = hour.input
     timing = replace(Timing(), buffer_rows_max=hour.budget)
     state = stage.describe(events.app(APP, len(hour.rates), REPLICAS), str(events.START_US), timing)
-    _fill(stage, state, rows, 0, bars)
     bars.say(f"starting {REPLICAS} replicas")
     running = stage.start_replicas(state, host)
     stage.wait_ready(running)
     watch = MemoryWatch(stage, running)
     try:
+        watch.first()
+        began = time.monotonic()
+        _fill(stage, state, rows, 0, bars, watch)
         with bars.bar("live, without the second input: buckets", rows.buckets) as at:
-            live_s = watch.until(LIVE, lambda s: s.f_l, rows.end, at)
+            watch.until(LIVE, lambda s: s.f_l, rows.end, at)
         back = time.monotonic()
         _fill(stage, state, rows, 1, bars, watch)
         with bars.bar("all of it corrected: buckets", rows.buckets) as at:
             watch.until(CORRECTING, lambda s: min(s.f_s, s.progress), rows.end, at)
-        corrected_s = time.monotonic() - back
+        live_s, corrected_s = back - began, time.monotonic() - back
         newest = watch.newest()
     finally:
         watch.close()
@@ -114,9 +116,9 @@ def measure(stage: Stage, hour: Hour, host: str, bars: Bars) -> Replayed:
     )
 
 
-def _fill(
-    stage: Stage, state: AppState, rows: Steady, source: int, bars: Bars, watch: MemoryWatch | None = None
-) -> None:
+def _fill(stage: Stage, state: AppState, rows: Steady, source: int, bars: Bars, watch: MemoryWatch) -> None:
+    """Write all rows of a source. Replicas, which are watched meanwhile, read them at the same time."""
+    phase = (LIVE, CORRECTING)[source]
     feed = topics.source(state.name, f"s{source}")
     total = rows.buckets * rows.per_bucket[source]
 
@@ -125,8 +127,7 @@ def _fill(
             yield record
             if n % TICK == 0:
                 at(n)
-                if watch is not None:
-                    watch.look(CORRECTING)  # replicas read it while it is written
+                watch.look(phase)
 
     with bars.bar(f"writing {total:,} rows of source {source}", rows.buckets) as at:
         stage.fill(ticking(at))
@@ -172,19 +173,32 @@ class MemoryWatch:
                 )
                 self.looks.append(look)
 
-    def until(self, phase: str, where: Callable[[Status], int], end: int, at: At) -> float:
-        """Keep sampling until every replica is at bucket `end`. Returns the seconds that took.
+    def first(self) -> None:
+        """Take a sample of every replica, before there are rows.
+
+        Raises:
+            BenchError: one does not report.
+        """
+        deadline = time.monotonic() + STILL_S
+        while {look.replica for look in self.looks} != set(range(REPLICAS)):
+            if time.monotonic() > deadline:
+                raise BenchError(f"after {STILL_S:g} s only {len(self.newest())} of {REPLICAS} replicas have reported")
+            self.look(LIVE)
+            time.sleep(LOOK_S / 5)
+
+    def until(self, phase: str, where: Callable[[Status], int], end: int, at: At) -> None:
+        """Keep sampling until every replica is at bucket `end`.
 
         Raises:
             BenchError: a replica has ended, or nothing moves any more.
         """
-        began = moved = time.monotonic()
+        moved = time.monotonic()
         last: list[tuple[int, int, int, int]] = []
         while True:
             self.look(phase)
             newest = self.newest()
             if len(newest) == REPLICAS and all(where(status) >= end for status in newest):
-                return time.monotonic() - began
+                return
             if newest:
                 at(max(0, min(map(where, newest)) - ORIGIN))
             marks = [(s.tuples_in, s.f_l, s.f_s, s.progress) for s in newest]

@@ -61,8 +61,8 @@ class Replayed:
     """One replay.
 
     Attributes:
-        seconds: of input. rows: of each source. live_s: until all replicas had run everything without the second
-            source.
+        seconds: of input. rows: of each source. live_s: from the first row until all replicas had run everything
+            without the second source.
         corrected_s: from its first row until everything was corrected and published. restarts: of replicas.
         tentative_buckets: the smallest number that a replica ran live, of `buckets`.
     """
@@ -114,6 +114,11 @@ class Flatness:
         """The second half relative to the first, in the worse phase."""
         return max(later / first for first, later in (self.live_mb, self.correcting_mb))
 
+    @property
+    def jump(self) -> float:
+        """The peak while it corrects relative to that before."""
+        return max(self.correcting_mb) / max(self.live_mb)
+
 
 def flatness(looks: Sequence[Look], replica: int, budget: int) -> Flatness:
     """Raises ValueError: the replica never read that much while it ran live, or was not sampled while correcting."""
@@ -162,10 +167,11 @@ def outcome(found: Replayed) -> Outcome:
         setup=f"{' and '.join(f'{n:,}' for n in found.rows)} rows of two sources, as publishers write them at "
         f"{' and '.join(f'{n // found.seconds:,}' for n in found.rows)} tuples/s, replayed as fast as it goes through "
         f"{len(replicas)} replicas (host {found.host}) with buffer_rows_max {found.budget:,}. The second source is not "
-        "there until every replica has run all of the first one, tentatively. Memory is PSS of all of a replica's "
+        "there until every replica has run all of the first one, tentatively. Both are read while they are written. "
+        "Start: before there are rows. Memory is PSS of all of a replica's "
         f"processes, twice a second. Live took {found.live_s:.1f} s, {found.buckets:,} buckets; then from the second "
         f"source's first row until all was corrected and published {found.corrected_s:.1f} s.",
-        worse=_worse(found, worst),
+        worse=_worse(found, flat),
         columns=[COLUMNS[0], *(f"{name}>" for name in COLUMNS[1:])],
         rows=[_row(one) for one in flat],
         ratios={
@@ -194,12 +200,15 @@ def _row(one: Flatness) -> list[str]:
     ]
 
 
-def _worse(found: Replayed, worst: float) -> str:
+def _worse(found: Replayed, flat: Sequence[Flatness]) -> str:
+    worst, jump = max(one.growth for one in flat), max(one.jump for one in flat)
     said = [f"nothing was lost: {found.answer.right:,} results, each right"]
     if found.lost:
         said = [f"LOST: {found.lost}"]
     if worst > FLAT:
         said.append(f"not flat: in the second half of a phase up to {worst:.2f} times the first (goal {FLAT:g})")
+    if jump > FLAT:
+        said.append(f"correcting takes {jump:.2f} times the memory of running live")
     if found.restarts:
         said.append(f"replicas started again {found.restarts} times")
     if found.tentative_buckets < found.buckets:

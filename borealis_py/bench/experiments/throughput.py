@@ -60,11 +60,12 @@ def points(size: str, host: str) -> list[CatchUp]:
     hosts = ("process", "spark") if size == "full" else (host,)
     if size == "short":
         return [CatchUp(host=host, replicas=k, per_record=n) for k, n in SHORT]
-    others = [] if "spark" in hosts else [CatchUp(host="spark", replicas=k, per_record=PER_RECORD[0]) for k in (1, 2)]
-    return others + [
+    kinds = [(h, per_record) for per_record in PER_RECORD for h in hosts]
+    if "spark" not in hosts:
+        kinds.insert(0, ("spark", PER_RECORD[0]))
+    return [
         CatchUp(host=h, replicas=replicas, per_record=per_record, run=run)
-        for per_record in PER_RECORD
-        for h in hosts
+        for h, per_record in kinds
         for replicas in (1, 2)
         for run in range(1, RUNS[size] + 1)
     ]
@@ -75,7 +76,12 @@ def loads(size: str, host: str) -> list[Load]:
     hosts = ("process", "spark") if size == "full" else (host,)
     rates = RATES[1:2] if size == "short" else RATES
     counts = (1, 2) if size == "full" else (1,)
-    return [Load(host=h, replicas=n, rate=rate, seconds=SECONDS[size]) for h in hosts for n in counts for rate in rates]
+    found = [
+        Load(host=h, replicas=n, rate=rate, seconds=SECONDS[size]) for h in hosts for n in counts for rate in rates
+    ]
+    if size == "usual" and "spark" not in hosts:
+        found.append(Load(host="spark", replicas=1, rate=RATES[-1], seconds=SECONDS[size]))
+    return found
 
 
 def backlog_of(least: int, per_record: int) -> Backlog:
