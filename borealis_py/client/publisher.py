@@ -141,7 +141,7 @@ class Publisher:
             if session is None or self._stop or self._error is not None or session.source.full:
                 session = self._accepting()
             sent = session.send(row, stime, seq, self._clock())
-            if session.begun != self._begun:
+            if session.lingering.begun != self._begun:
                 self._started(session)
             return sent
 
@@ -205,8 +205,8 @@ class Publisher:
 
     def _started(self, session: PublisherSession) -> None:
         """Wake the thread when a batch has begun: it must send it in time."""
-        if session.begun != self._begun:
-            self._begun = session.begun
+        if session.lingering.begun != self._begun:
+            self._begun = session.lingering.begun
             self._wake.set()
 
     def hold(self, stime: int | None) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from borealis_py.client.lingering import Lingering
 from borealis_py.client.rows import BadRow, RowSchema, raw_json
 from borealis_py.client.sourcelog import SourceLog
 from borealis_py.client.stimes import (
@@ -72,9 +73,8 @@ class PublisherSession:
         self._largest = -FOREVER
         self._moves_us = -FOREVER
         """With DATA: a row of this time moves the boundary."""
-        self.begun = 0
-        """Number of batches begun: the last one is sent by a turn if no row follows."""
-        self._collecting_since_us: int | None = None
+        self.lingering = Lingering(target.bucket_us, not self._by_data)
+        """The last batch is sent by a turn if no row follows."""
         self._late_rows = LateRows(target, self._lateness_us)
 
     @property
@@ -129,7 +129,8 @@ class PublisherSession:
         if self._writer is not None and not self.closed:
             self._writer.read_to = self._claim.read_to
             self._tick(self._writer)
-            self._linger(self._writer, raw_us)
+            if self._writer.collecting and self.lingering.over(raw_us):
+                self.flush()
 
     def next_wakeup(self) -> int | None:
         """When the next turn is due (µs) if nothing arrives before."""
@@ -137,8 +138,7 @@ class PublisherSession:
             return self._claim.next_wakeup()
         if self.closed:
             return None
-        since = self._collecting_since_us if self._writer.collecting else None
-        lingers = None if since is None else since + self._target.bucket_us
+        lingers = self.lingering.end_us if self._writer.collecting else None
         due = [at for at in (self.next_boundary, lingers) if at is not None]
         return min(due, default=None)
 
@@ -206,9 +206,11 @@ class PublisherSession:
             if stime >= self._moves_us:
                 self._advance(writer)
         if not writer.collecting:
-            self._collects(raw_us)
+            self.lingering.begin(raw_us)
         writer.add(encoded, stime, seq)
         self.counts.sent += 1
+        if writer.large and self.lingering.early(raw_us):
+            writer.flush()
         if writer.out:
             self._ship(writer)
         return True
@@ -283,11 +285,13 @@ class PublisherSession:
             self._largest = max(self._largest, max(times))
             self._advance(writer)
         if not writer.collecting:
-            self._collects(raw_us)
+            self.lingering.begin(raw_us)
         if joined is None or not writer.add_many(joined, times, seq):
             for n, row in enumerate(each or self._schema.encoded(rows)):
                 writer.add(row, times[n], seq + n)
         self.counts.sent += count
+        if writer.large and self.lingering.early(raw_us):
+            writer.flush()
         self._ship(writer)
         return count
 
@@ -366,17 +370,6 @@ class PublisherSession:
             high = min(high, of.end(of.closed_by(boundary)) + self._lateness_us)
         return leading(stimes, max(boundary, of.start(bucket)), high)
 
-    def _collects(self, raw_us: int) -> None:
-        self._collecting_since_us = raw_us
-        self.begun += 1
-
-    def _linger(self, writer: SourceWriter, raw_us: int) -> None:
-        """Send a batch that has waited for a bucket's width, or at once if the clock was set back meanwhile."""
-        since = self._collecting_since_us
-        if writer.collecting and since is not None and not since <= raw_us < since + self._target.bucket_us:
-            writer.flush()
-            self._ship(writer)
-
     def _due(self, now_us: int) -> int:
         """With CLOCK, where the boundary would be with zero lateness. A row before it is late."""
         return now_us if self._hold is None else min(now_us, self._hold)
@@ -391,7 +384,7 @@ class PublisherSession:
         if late_us:
             self._late_rows.add(late_us, self._now_us)
         if not writer.collecting:
-            self._collects(raw_us)
+            self.lingering.begin(raw_us)
         writer.reject(raw, reason, seq, late_us)
         self._ship(writer)
 

@@ -15,6 +15,8 @@ from borealis_py.log.topics import ENVELOPE_BYTES_MAX
 from sunion.bucket import Buckets
 from sunion.model import FOREVER, RAW_BYTES_MAX, REASON_CHARS_MAX
 
+LARGE_BYTES = 32 << 10
+"""Readers decode this much while the rest of its bucket comes, and a second record costs less than what that saves."""
 _HEADER_BYTES = 256
 """Upper bound of a header's size without its stimes and rejects."""
 _ROW_BYTES = 9
@@ -53,6 +55,11 @@ class SourceWriter:
         """Records ready to be taken."""
         self.collecting = False
         """Whether a row or reject waits for others of its batch."""
+
+    @property
+    def large(self) -> bool:
+        """Whether the current batch is large enough to be worth a record of its own."""
+        return self._bytes >= LARGE_BYTES
 
     def add(self, row: bytes, stime: int, seq: int) -> None:
         """Add one row as JSON. The caller ensures `stime` >= boundary and `seq` > last_seq."""
@@ -138,4 +145,4 @@ class SourceWriter:
         stamp = self._buckets.timestamp_ms(bucket)
         self.out.append(NewRecord(self._feed, pack(header, payload), timestamp_ms=stamp))
         self._rows, self._stimes, self._rejects, self._bucket = [], [], [], None
-        self.collecting = False
+        self.collecting, self._bytes = False, 0

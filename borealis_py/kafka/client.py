@@ -48,7 +48,7 @@ READ_WAIT_MS, LOOK_UP_WAIT_MS = 100, 10
 """How long the broker may hold a fetch (ms). Records are returned at once either way. A long wait makes an idle reader
 cheap, but also delays feeds that it opens next to others, and the "no more" that ends a look-up.
 """
-REST_WAIT_MS, REST_BYTES = 500, 2_000
+REST_WAIT_MS, REST_BYTES = 500, 1_000_000
 """The same for a reader that may learn late of what comes, and the bytes that are answered at once."""
 FENCED_SAID = ("fenced by a newer", "fenced by newer")
 """librdkafka's words for a fenced producer, in a log line without an error code."""

@@ -75,6 +75,41 @@ def test_a_boundary_rides_on_the_last_rows_of_its_bucket() -> None:
     assert idle[0] == (T0 + 6 * W) // 1000
 
 
+LARGE = {**row(0), "carrier": "x" * 1_000}
+
+
+@pytest.mark.parametrize(("rows", "paced", "early"), [(40, False, True), (40, True, True), (20, False, False)])
+def test_a_large_batch_leaves_ahead_of_its_buckets_end_and_a_small_one_does_not(
+    rows: int, paced: bool, early: bool
+) -> None:
+    """Rows that come in its last third only are still to be read when it ends."""
+    world = World()
+    publisher = world.ready("p", boundaries=Boundaries.PACED if paced else Boundaries.CLOCK)
+    begin = T0 + 5 * W
+
+    def send(at: int) -> None:
+        world.scheduler.run_until(at)
+        if paced:
+            publisher.hold(at)
+        publisher.send(LARGE, at if paced else None)
+
+    def told() -> list[tuple[int, int | None]]:
+        batches = [h for _, h in headers(world) if isinstance(h, BatchHeader) and h.stimes]
+        return [(len(unpack_stimes(h.stimes)), h.boundary) for h in batches]
+
+    for n in range(rows):
+        send(begin + 10 + n * 1_000)
+    assert told() == []
+    send(begin + 75_000)
+    send(begin + 80_000)
+    world.scheduler.run_until(begin + 90_000)
+    assert told() == ([(rows + 1, begin)] if early else [])
+    send(begin + W + 1)
+    world.scheduler.run_until(begin + W + 50_000)
+    assert sum(n for n, _ in told()) == rows + 2
+    assert told()[-1] == ((1 if early else rows + 2), begin + W)
+
+
 def test_the_boundary_leaves_when_the_clock_passes_it_and_not_before() -> None:
     world = World()
     world.ready("p")

@@ -66,6 +66,13 @@ class FeedPlan(msgspec.Struct, frozen=True, kw_only=True):
             n += 1
         return n
 
+    def same_bucket(self, source: int, n: int, end: int) -> int:
+        """The first row after `n` that is in a later bucket than `n`; `end` if that comes first."""
+        bucket = self.stime(source, n) // events.BUCKET_US
+        while n < end and self.stime(source, n) // events.BUCKET_US == bucket:
+            n += 1
+        return n
+
     def row(self, source: int, n: int) -> dict[str, object]:
         """Row `n` of a source, as it is sent."""
         return events.row(n * SOURCES + source, self.stime(source, n))
@@ -111,10 +118,13 @@ def feed(
             to.flush()
             n, delivered_us = kept, now()
             continue
-        end = plan.due_before(source, n, now())
-        if end > n:
+        due = plan.due_before(source, n, now())
+        while n < due:
+            end = plan.same_bucket(source, n, due)
             to.send_many(*plan.rows(source, n, end))
-        n = end
+            n = end
+            if to.paced and n < plan.count:  # before the next bucket's rows, which would leave without a boundary
+                to.hold(plan.stime(source, n))
         if n < plan.count:  # after rows, too: those that became due meanwhile are few
             sleep(max(NAP_S, (plan.stime(source, n) - now()) / 1e6))
     to.close(end=True)
