@@ -85,8 +85,8 @@ def test_the_broker_is_told_apart_and_jvms_are_part_of_the_sum() -> None:
     ]
     found = outcome(weights, times, 600_000)
     assert found.rows == [
-        ["a query", "spark", "0", "2.5", "2.0", "9.0", "200", "400", "2", "6", "4", "11.0", "6.0", "0.3"],
-        ["a query", "process", "900", "4.0", "0.0", "0.0", "100", "200", "1", "3", "2", "2.0", "1.5", "0.2"],
+        ["a query", "spark", "0", "2.5", "2.0", "9.0", "200", "400", "2", "1", "6", "4", "11.0", "6.0", "0.3"],
+        ["a query", "process", "900", "4.0", "0.0", "0.0", "100", "200", "1", "0", "3", "2", "2.0", "1.5", "0.2"],
     ]
     assert len(found.columns) == len(found.rows[0])
     assert found.ratios == {

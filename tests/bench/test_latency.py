@@ -13,7 +13,7 @@ from rich.console import Console
 
 from borealis_py.bench.experiments import latency, latency_tables
 from borealis_py.bench.experiments.latency_tables import LatencyCase, LatencyFound
-from borealis_py.bench.experiments.lost_figures import truth
+from borealis_py.bench.experiments.lost_input.figures import truth
 from borealis_py.bench.load.events import BUCKET_US, WINDOW_US
 from borealis_py.bench.load.feeding import FeedPlan
 from borealis_py.bench.load.hearing import Got, Heard

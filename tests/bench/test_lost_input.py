@@ -11,8 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
 
-from borealis_py.bench.experiments import lost_input, lost_tables
-from borealis_py.bench.experiments.lost_figures import (
+from borealis_py.bench.experiments import lost_input
+from borealis_py.bench.experiments.lost_input import tables as lost_tables
+from borealis_py.bench.experiments.lost_input.figures import (
     Finals,
     Healing,
     LostCase,
@@ -30,6 +31,7 @@ from borealis_py.bench.experiments.lost_figures import (
     unheard,
     windows,
 )
+from borealis_py.bench.load import events
 from borealis_py.bench.load.events import BUCKET_US, WINDOW_US, Totals
 from borealis_py.bench.load.feeding import SOURCES, FeedPlan, feed
 from borealis_py.bench.load.hearing import Heard
@@ -101,6 +103,17 @@ def test_a_source_that_is_not_silent_sends_each_row_when_it_is_due(paced: bool) 
     taker, healed_us, _ = fed_by(PLAN, 1, paced)
     assert healed_us == 0
     assert all(0 <= now - stime <= 2 * MS for now, stimes in taker.calls for stime in stimes)
+
+
+def test_rows_of_two_buckets_never_leave_together_and_the_boundary_is_held_for_the_next_row_before_a_nap() -> None:
+    """Else a bucket's last rows would leave without its boundary, which would follow a nap later."""
+    plan = FeedPlan(rate=3_000, t0_us=T0, seconds=1)
+    taker, _, _ = fed_by(plan, 1, paced=True)
+    assert all(len({stime // events.BUCKET_US for stime in stimes}) == 1 for _, stimes in taker.calls)
+    assert max(len(stimes) for _, stimes in taker.calls) > 1
+    sent = [stimes for _, stimes in taker.calls]
+    assert {stimes[0] for stimes in sent} <= set(taker.holds)
+    assert taker.holds == sorted(taker.holds)
 
 
 def test_the_silent_source_sends_what_it_kept_back_at_once_and_nothing_of_it_before() -> None:

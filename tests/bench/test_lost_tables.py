@@ -6,8 +6,9 @@ from dataclasses import replace
 
 import msgspec
 
-from borealis_py.bench.experiments import lost_input, lost_tables
-from borealis_py.bench.experiments.lost_figures import Finals, Healing, LostCase, LostFound, Partials
+from borealis_py.bench.experiments import lost_input
+from borealis_py.bench.experiments.lost_input import tables as lost_tables
+from borealis_py.bench.experiments.lost_input.figures import Finals, Healing, LostCase, LostFound, Partials
 from borealis_py.bench.load.events import BUCKET_US, WINDOW_US
 from borealis_py.bench.report.figures import Percentiles
 
@@ -79,7 +80,7 @@ def test_the_text_counts_what_was_not_kept() -> None:
     late = replace(found_of(case, 700.0, 5.0), live_finals=Finals(right=99, wrong=1, missing=0, repeated=0, counted=9))
     said = lost_tables.worse([found_of(case), late])
     assert "A result waited longer than X in 1 of 2 cases" in said
-    assert "later than the goal in 1." in said
+    assert "later than the goal in 1: 5.00 s after 15 s at 900/s with X = 0.5 s (0.5)." in said
     assert "1 final results were not as they should be" in said
     assert "not as they should be" not in lost_tables.worse([found_of(case)])
 
@@ -99,7 +100,7 @@ def test_what_was_promised_and_not_kept_is_named() -> None:
 def test_corrections_are_judged_by_who_gets_the_last_one_and_slow_rates_by_goals_of_their_own() -> None:
     late = found_of(LostCase(threshold_s=3, silence_s=60), live_s=0.3)
     late = replace(late, healing=replace(late.healing, corrected=1.1))
-    assert "later than the goal in 1." in lost_tables.worse([late])
+    assert "later than the goal in 1: 1.10 s after 60 s at 900/s with X = 3 s (1)." in lost_tables.worse([late])
     fast = replace(late, case=replace(late.case, rate=10_000))
     assert "later than the goal in 0." in lost_tables.worse([fast])
     assert [lost_tables.goal_s(900, s) for s in (15, 30, 60)] == [0.5, 0.7, 1.0]

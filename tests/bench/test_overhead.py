@@ -203,7 +203,8 @@ def test_the_end_of_a_window_is_told_and_judged() -> None:
         "1,000 keys: longest turn 600 ms, longest time without the end of a turn or a heartbeat 400 ms" in found.setup
     )
     assert found.ratios["1,000 keys: 400 ms / that and the longest silence of a window's end"] == 0.5
-    assert "At a window's end" not in found.worse
+    assert "At a window's end: a window of 1,000 keys is committed after" in found.worse
+    assert "goal" not in found.worse
     missed = replace(CLOSED, silent_ms=401.0, handed_ms=3_001.0)
     worse = overhead_tables.outcome([passed(10, 10, 8)], [HELD], [missed], "process").worse
     assert "with 1,000 keys live results were handed over later than X" in worse

@@ -304,9 +304,10 @@ def test_every_spell_is_whole_buckets_of_its_log_and_the_goal_is_in_each_size(gr
     assert SPARK in ALONE
 
 
-def test_a_costly_query_is_told_apart_and_has_no_goal() -> None:
+def test_a_costly_query_is_told_apart() -> None:
     told = outcome([*GROWING, redone(COSTLY_ROWS, 9.0, 8.0, costly=True)])
     assert "took" not in told.worse
+    assert "a costly query is redone at 0.12 times real time (goal of sums: 20)" in told.worse
     assert "at 10,000/s, a costly query Spark is sooner from 10,000 rows on" in told.worse
     name = "10000 rows at 10,000/s, a costly query"
     assert told.ratios[f"{name}: inline to Spark"] == 1.125

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import struct
 import sys
+from datetime import UTC
 from typing import Any
 
+import msgspec
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -15,6 +17,7 @@ from hypothesis import strategies as st
 from borealis_py.client.rows import BadRow, RowSchema
 from borealis_py.engine.codec import ArrowSourceCodec
 from borealis_py.engine.rows import ArrowRows, canonical_hash
+from tests.engine import worlds
 
 COLUMNS = {"text": "string", "n": "int64", "x": "double", "flag": "bool", "y": "double"}
 ROW_MAX = 1_000_000
@@ -83,6 +86,38 @@ def test_rows_as_json_and_as_arrow_decode_to_the_same_bits(rows: list[dict[str, 
     for name in ("x", "y"):
         assert bits(one.column(name)) == bits(other.column(name))
     assert [c.null_count for c in one.columns] == [c.null_count for c in other.columns]
+
+
+TYPED = {
+    "m": "decimal(12,2)", "w": "decimal(38,4)", "t": "timestamp", "d": "date", "y": "binary", "j": "json",
+}  # fmt: skip
+typed_rows = st.tuples(worlds.MONEY, worlds.WIDE, worlds.TIMES, worlds.DATES, worlds.BYTES, worlds.JSONS)
+
+
+@settings(max_examples=200)
+@given(st.lists(typed_rows, min_size=1, max_size=20))
+def test_values_of_every_other_type_decode_to_the_same_of_either(rows: list[tuple[Any, ...]]) -> None:
+    """A publisher has json as text (`msgspec.Raw`), as Arrow does, and timestamps with a time zone."""
+    codec, schema = ArrowSourceCodec("s", TYPED, ROW_MAX), RowSchema(TYPED, ROW_MAX)
+    told = [
+        {
+            **dict(zip(TYPED, row, strict=True)),
+            "t": None if row[2] is None else row[2].replace(tzinfo=UTC),
+            "j": None if row[5] is None else msgspec.Raw(row[5].encode()),
+        }
+        for row in rows
+    ]
+    joined = schema.joined(schema.checked(told))
+    assert joined is not None
+    columns = codec.schema.remove(len(TYPED))
+    arrays = [pa.array(list(of), field.type) for of, field in zip(zip(*rows, strict=True), columns, strict=True)]
+    arrow = codec.encode(pa.RecordBatch.from_arrays(arrays, schema=columns))
+    one, other = (
+        decoded(codec, payload, encoding, len(rows))
+        for payload, encoding in ((b"[" + joined + b"]", "json"), (arrow, "arrow"))
+    )
+    assert one.equals(other)
+    assert canonical_hash(one) == canonical_hash(other)
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), -float("inf")])

@@ -119,9 +119,9 @@ def outcome(found: PointResults, authors: PointResults, real: PointResults, host
             "pass on everything and a query that passes half: this code on simulated clocks and a simulated log, "
             f"{found.rates} rows/s of each of {SOURCES} "
             f"sources, kernels and redos at {ROWS_PER_S} rows/s (dpc: Pentium 4, 334 to 1000/s). The source is cut off "
-            "and sends its backlog when it is back. X is end to end here: 3 s a node means X = 3 s x nodes. A toy "
-            "query, which passes half of its rows. Replicas correct one after the other whatever the policy; dpc's "
-            "suspend had no second replica that serves, so it is shown with one replica, too. '!': over X"
+            "and sends its backlog when it is back. X is end to end here: 3 s a node means X = 3 s x nodes. "
+            "Replicas correct one after the other whatever the policy; dpc's suspend had no second replica that "
+            "serves, so it is shown with one replica, too. '!': over X"
         ),
         worse="; ".join([*_worse(found), *_over(found, real)]),
         columns=["X", "variant", "replicas>", "nodes>", *(f"{f} s: delay s>" for f in found.failures_s)]

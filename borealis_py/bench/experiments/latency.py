@@ -17,7 +17,7 @@ import msgspec
 
 from borealis_py.bench.experiments import latency_tables
 from borealis_py.bench.experiments.latency_tables import LatencyCase, LatencyFound
-from borealis_py.bench.experiments.lost_figures import (
+from borealis_py.bench.experiments.lost_input.figures import (
     corrected_delays,
     finals,
     live_delays,

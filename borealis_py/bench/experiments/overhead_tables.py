@@ -20,7 +20,9 @@ SILENT_MS = 400
 PUBLISHED = (
     "DPC (SIGMOD 2005; figures not recovered): against a plain union a tuple's latency grows linearly with the sum of "
     "bucket size and boundary interval, on average by half of it, at most by all of it and a constant; a checkpoint of "
-    "up to 2 500 tuples takes under 0.65 ms of processor time, half of it for markers (axis of micro3)."
+    "up to 2 500 tuples takes under 0.65 ms of processor time, half of it for markers (axis of micro3). A window of "
+    "1 000 000 keys, at 83be9b7: 1.1 s in one turn, 2.4 s as JSON. Goal: no 400 ms without the end of a turn or a "
+    "heartbeat, results handed over within X."
 )
 COLUMNS = [
     "bucket ms>",
@@ -186,14 +188,16 @@ def ends(closed: Sequence[Closed]) -> str:
 
 
 def over(closed: Sequence[Closed]) -> str:
-    """Which ends of windows miss the goals."""
+    """What ends of windows cost, and which miss the goals."""
     late = [f"with {c.keys:,} keys live results were handed over later than X" for c in closed if not c.within]
     silent = [
         f"with {c.keys:,} keys a replica was silent for {c.silent_ms:,.0f} ms (goal: {SILENT_MS})"
         for c in closed
         if c.silent_ms > SILENT_MS
     ]
-    return f"At a window's end: {', '.join([*late, *silent])}." if late or silent else ""
+    most = max(closed, key=lambda c: c.keys)
+    said = f"a window of {most.keys:,} keys is committed after {most.corrected_ms / 1000:.1f} s"
+    return f"At a window's end: {', '.join([said, *late, *silent])}."
 
 
 def checkpoints(held: Sequence[Held]) -> str:

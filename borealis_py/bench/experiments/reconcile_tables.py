@@ -221,6 +221,10 @@ def _worse(found: Sequence[Redone], crossings: Sequence[Crossing], timing: Timin
     long = [one for one in plain if one.spell.rows >= one.spell.rate == GOAL_RATE]
     behind = [one for one in long if one.times < GOAL_TIMES]
     said += [f"{one.spell.rows:,} rows at {one.spell.rate:,}/s: {one.times:.0f} times real time" for one in behind]
+    costly = [one.times for one in found if one.spell.costly and one.spell.rows >= one.spell.rate == GOAL_RATE]
+    if costly and min(costly) < GOAL_TIMES:
+        times = " to ".join(dict.fromkeys(f"{x:.2g}" for x in (min(costly), max(costly))))
+        said.append(f"a costly query is redone at {times} times real time (goal of sums: {GOAL_TIMES:g})")
     for one in crossings:
         time = "never sooner" if one.in_time is None else f"sooner from {one.in_time:,.0f} rows on"
         live = (

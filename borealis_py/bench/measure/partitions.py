@@ -77,12 +77,19 @@ def _of(state: AppState, record: NewRecord) -> NewRecord:
 
 
 def measure(
-    stage: Stage, source: PartitionSource, length: int, counts: Sequence[int], hosts: Sequence[str], runs: int, say: Say
+    stage: Stage,
+    source: PartitionSource,
+    length: int,
+    counts: Sequence[int],
+    hosts: Sequence[str],
+    runs: int,
+    say: Say,
+    prefix: str = "bench",
 ) -> tuple[list[KeyedFigures], AppState]:
     """Every host and number of partitions in turn, `runs` times.
 
     Args:
-        length: of the names, see `keyed.app`.
+        length: of the names, see `keyed.app`. prefix: of the apps' names.
 
     Returns:
         Figures, and the app of the last run in partitions, whose topics stay; those of the others are deleted.
@@ -99,14 +106,13 @@ def measure(
         for host, n in found:
             if host == UNRELATED:
                 say(f"{APPS} unrelated apps, {run + 1} of {runs}")
-                found[host, n].append(_unrelated(stage, source, length, run))
+                found[host, n].append(_unrelated(stage, source, length, f"{prefix}-{UNRELATED}-{run}"))
                 continue
             say(f"{n} partitions, {host} host, {run + 1} of {runs}")
             if state is not None:
                 stage.forget(state)
-            spec = keyed.app(
-                f"bench-{host}-{n}-{run}", n, policy="suspend", length=length
-            )  # being held back is not a failure
+            # being held back is not a failure
+            spec = keyed.app(f"{prefix}-{host}-{n}-{run}", n, policy="suspend", length=length)
             state = stage.describe(spec, str(events.START_US))
             found[host, n].append(_run(stage, source, [state], host))
             results = keyed.results(read_corrected(stage, state))
@@ -116,13 +122,11 @@ def measure(
     return keyed_figures(source.measured, os.cpu_count() or 1, found), state
 
 
-def _unrelated(stage: Stage, source: PartitionSource, length: int, run: int) -> KeyedRun:
+def _unrelated(stage: Stage, source: PartitionSource, length: int, name: str) -> KeyedRun:
     """`APPS` apps with their share of each bucket's rows, which know nothing of each other, in plain processes."""
     share = PartitionSource.of(source.measured // APPS, source.backlog.per_bucket // APPS)
-    names = [f"bench-{UNRELATED}-{n}-{run}" for n in range(APPS)]
-    states = [
-        stage.describe(keyed.app(name, 1, policy="suspend", length=length), str(events.START_US)) for name in names
-    ]
+    specs = [keyed.app(f"{name}-{n}", 1, policy="suspend", length=length) for n in range(APPS)]
+    states = [stage.describe(spec, str(events.START_US)) for spec in specs]
     took = _run(stage, share, states, "process")
     first: keyed.Results = {}
     for state in states:

@@ -7,6 +7,7 @@ EXPERIMENTS = {
     "latency": "From the end of a window to its result, at 900 and 50 000 events/s",
     "weight": "CPU, memory, threads and connections of every process, idle and at work; times to start",
     "throughput": "Catching up by rows a record, beside the raw loop; what keeps up with 900 to 50 000 events/s",
+    "partitions": "What a second partition gains, beside two unrelated apps, with 20 and with 3 us of work a row",
     "overhead": "Delay without failure against bucket width and boundary interval; checkpoints against state size",
     "memory": "An hour of one input while another is missing, then corrected: memory of the replicas, and what is lost",
     "ingress": "Topics that others write: delay beside our publisher, copying beside the raw loop, full topics, kills",

@@ -1,7 +1,7 @@
 """`borealis bench lost-input`: one of three inputs falls silent, and later sends everything at once.
 
 Each case is a separate app on one broker: two replicas, one publisher process per source, a live subscriber and a
-reader of the corrected stream. `lost_figures` judges what they received, with the corrected stream as another Kafka
+reader of the corrected stream. `figures` judges what they received, with the corrected stream as another Kafka
 client reads it.
 """
 
@@ -13,8 +13,8 @@ import time
 from collections.abc import Sequence
 from itertools import product
 
-from borealis_py.bench.experiments import lost_tables
-from borealis_py.bench.experiments.lost_figures import (
+from borealis_py.bench.experiments.lost_input import tables
+from borealis_py.bench.experiments.lost_input.figures import (
     LostCase,
     LostFound,
     by_phase,
@@ -68,7 +68,7 @@ def run(options: ExperimentOptions, bars: Bars) -> Outcome:
     """
     with stage_for(options.work, bars) as stage:
         found = [measure(stage, case, options.host, bars) for case in cases(options.size)]
-    return lost_tables.outcome(found, options.host)
+    return tables.outcome(found, options.host)
 
 
 def measure(stage: Stage, case: LostCase, host: str, bars: Bars) -> LostFound:

@@ -8,7 +8,7 @@ from itertools import groupby
 from statistics import median
 from typing import Any
 
-from borealis_py.bench.experiments.lost_figures import PHASES, LostFound
+from borealis_py.bench.experiments.lost_input.figures import PHASES, LostFound
 from borealis_py.bench.report.figures import Percentiles
 from borealis_py.bench.report.outcome import Curve, Outcome, Panel
 
@@ -108,16 +108,29 @@ def _corrected_s(run: LostFound) -> float | None:
 def worse(found: Sequence[LostFound]) -> str:
     """What it costs, according to the measurement."""
     beyond = [each for each in found if _longest_ms(each) > each.case.threshold_s * 1000]
-    slow = [each for each in found if (_corrected_s(each) or 0.0) > goal_s(each.case.rate, each.case.silence_s)]
+    slow = [each for each in found if (_corrected_s(each) or 0.0) > _goal_s(each)]
     ahead = median(_p50(each.live["before"]) for each in found)
     while_silent = median(_p50(each.live["during"]) for each in found)
     said = (
         f"While an input is silent a result comes {while_silent:.0f} ms after its window's end instead of {ahead:.0f} "
         "(medians), and the first ones wait for X; who drops what is late goes on at once, with a state that is wrong "
-        f"for good. A result waited longer than X in {len(beyond)} of {len(found)} cases; corrections were "
-        f"done later than the goal in {len(slow)}."
+        f"for good. A corrected result of the silence comes after it, as a peer's does that waits. A result waited "
+        f"longer than X in {len(beyond)} of {len(found)} cases; corrections were done later than the goal in "
+        f"{len(slow)}"
     )
-    return said + _broken(found)
+    return said + (f": {', '.join(map(_late, slow))}." if slow else ".") + _broken(found)
+
+
+def _goal_s(found: LostFound) -> float:
+    return goal_s(found.case.rate, found.case.silence_s)
+
+
+def _late(found: LostFound) -> str:
+    case = found.case
+    return (
+        f"{_corrected_s(found):.2f} s after {case.silence_s} s at {case.rate:,}/s with X = {case.threshold_s:g} s "
+        f"({_goal_s(found):g})"
+    )
 
 
 def _broken(found: Sequence[LostFound]) -> str:
