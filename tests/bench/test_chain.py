@@ -80,7 +80,7 @@ def test_what_was_too_late_is_marked_and_named() -> None:
     alone = tuple(p for p in points if p.variant[1] is SUSPEND and p.replicas == 1 and p.failure_s == 60)
     of_chain, of_policies = told(points, alone)
     marked = [row for row in of_chain.rows if any("!" in cell for cell in row)]
-    assert [tuple(row[1:4]) for row in marked] == [("process & suspend", "1", str(depth)) for depth in chain.DEPTHS]
+    assert [tuple(row[1:4]) for row in marked] == [("process & suspend", "1", str(depth)) for depth in chain.ENDS]
     assert "one replica that suspends is 5.0 s late" in of_chain.worse
     assert [row[:2] for row in of_policies.rows if any("!" in cell for cell in row)] == [["1", "60"]]
     assert "process & suspend with 1 replica is 5.0 s late after 60 s" in of_policies.worse

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from rich.console import Console
@@ -11,8 +12,10 @@ from rich.console import Console
 from borealis_py.bench.experiments import publish
 from borealis_py.bench.experiments.publish import PublishFigure, PublishSize, measure
 from borealis_py.bench.load.nowhere import Nowhere
+from borealis_py.bench.load.stage import Stage
 from borealis_py.bench.report.bars import Bars, bars_on
 from borealis_py.bench.report.figures import BenchError
+from borealis_py.kafka.broker import LocalBroker
 
 SMALL = PublishSize(rows=3_000, per_bucket=100, runs=2)
 
@@ -35,14 +38,26 @@ def test_every_way_is_measured_beside_encoding_alone(bars: Bars) -> None:
 def test_what_is_told() -> None:
     ways = [("msgspec", 900.0, None), ("send", 300.0, 301), ("send_many", 450.0, 450)]
     figures = [PublishFigure(way, rows, rows / 900, goal) for way, rows, goal in ways]
-    found = publish.outcome(figures, SMALL)
-    assert found.rows[1:] == [["send", "300", "33%", "301"], ["send_many", "450", "50%", "450"]]
+    found = publish.outcome(figures, SMALL, 250_000.0)
+    assert found.rows[1:] == [
+        ["send", "300", "33%", "301"],
+        ["send_many", "450", "50%", "450"],
+        [publish.INTO_KAFKA, "250,000", "", "250,000"],
+    ]
     assert all(len(row) == len(found.columns) for row in found.rows)
     assert found.ratios == {"send / encoding alone": 300 / 900, "send_many / encoding alone": 0.5}
     assert "Below the goal: send: 300 (301). Publishing row by row takes 3.0 times as long" in found.worse
     assert [curve.y for curve in found.panels[0].curves] == [[300.0, 450.0], [301.0, 450.0]]
     assert found.data["rows"] == SMALL.rows
-    assert "Below" not in publish.outcome([figures[0], figures[2]], SMALL).worse
+    assert "Below" not in publish.outcome([figures[0], figures[2]], SMALL, 250_000.0).worse
+    assert "on the wall: 249,999 (250,000)" in publish.outcome([figures[0], figures[2]], SMALL, 249_999.0).worse
+
+
+@pytest.mark.timeout(240)
+def test_a_file_is_published_into_kafka(broker: LocalBroker, tmp_path: Path, bars: Bars) -> None:
+    stage = Stage(tmp_path, broker)
+    with stage.endings:
+        assert publish.into_kafka(stage, SMALL, bars) > 0
 
 
 def test_rows_that_are_lost_are_no_figure(monkeypatch: pytest.MonkeyPatch, bars: Bars) -> None:

@@ -56,12 +56,11 @@ def points(size: Size) -> list[SimulatedPoint]:
 
 
 def real_points(size: Size) -> list[SimulatedPoint]:
-    """Those that also run for real."""
+    """Those that also run for real, each for about 50 s."""
     deepest = _point(PP, DEEPEST, SHOWN_S)
     if size == "short":
         return [deepest]
-    lines = [_point(PP, depth, SHOWN_S) for depth in DEPTHS[:2]]
-    return [*lines, deepest, *(replace(deepest, variant=v) for v in PUBLISHED[1:])]
+    return [_point(PP, 1, SHOWN_S), deepest, *(replace(deepest, variant=v) for v in PUBLISHED[1:])]
 
 
 def again(point: SimulatedPoint, seed: int) -> SimulatedPoint:
@@ -82,7 +81,7 @@ def _point(variant: Variant, depth: int, failure_s: int, mode: str = END_TO_END,
 
 def _alone() -> list[SimulatedPoint]:
     """One replica that suspends, so that no other one continues, as in the paper."""
-    return [_point(PS, depth, failure_s, replicas=1) for depth in DEPTHS for failure_s in FAILURES_S]
+    return [_point(PS, depth, failure_s, replicas=1) for depth in ENDS for failure_s in FAILURES_S]
 
 
 def run(options: ExperimentOptions, bars: Bars, processes: int = PROCESSES) -> Outcome:

@@ -30,7 +30,7 @@ WAYS = ("live", "corrected", "ping")
 COLUMNS = [
     "host",
     "events/s>",
-    "rows a record>",
+    "rows a bucket>",
     "replicas>",
     "",
     "runs>",
@@ -74,7 +74,7 @@ class LatencyCase:
         return math.ceil(self.startup_s) + self.seconds + 1  # END closes the last window, which counts for nothing
 
     @property
-    def per_record(self) -> int:
+    def per_bucket(self) -> int:
         """Rows of a source in a bucket."""
         return self.rate // SOURCES * BUCKET_US // 1_000_000
 
@@ -183,7 +183,7 @@ def _row(key: Key, runs: Sequence[LatencyFound], way: str) -> list[str]:
     p, ping = middle(runs, way), middle(runs, "ping")
     delays = [f"{p.p50_ms:.1f}", f"{p.p99_ms:.1f}", f"{p.max_ms:.1f}"]
     ratio = "" if way == "ping" else f"{p.p50_ms / ping.p50_ms:.1f} x"
-    return [host, f"{rate:,}", str(runs[0].case.per_record), str(replicas), NAMES[way], str(len(runs)), *delays, ratio]
+    return [host, f"{rate:,}", str(runs[0].case.per_bucket), str(replicas), NAMES[way], str(len(runs)), *delays, ratio]
 
 
 def _panel(key: Key, runs: Sequence[LatencyFound]) -> Panel:

@@ -1,7 +1,8 @@
 """`borealis bench publish`: rows per second of processor time that a publisher sends, for each way of passing it rows.
 
 The log keeps nothing, so that only the publisher is measured: checks, boundaries, encoding, records, reading back its
-own. The yardstick is the same rows encoded as JSON one by one by msgspec, and nothing else.
+own. The yardstick is the same rows encoded as JSON one by one by msgspec, and nothing else. A file is also published
+into Kafka, by the clock on the wall.
 """
 
 from __future__ import annotations
@@ -17,8 +18,12 @@ from typing import Any
 
 import msgspec
 
+from borealis_py.api import publisher
+from borealis_py.bench.load import events
 from borealis_py.bench.load.events import BUCKET_US, SCHEMA, START_US, values
 from borealis_py.bench.load.nowhere import Nowhere
+from borealis_py.bench.load.sizes import stage_for
+from borealis_py.bench.load.stage import Stage
 from borealis_py.bench.report.bars import Bars
 from borealis_py.bench.report.figures import BenchError
 from borealis_py.bench.report.outcome import Curve, Outcome, Panel
@@ -30,6 +35,8 @@ from borealis_py.client.stimes import Boundaries
 from borealis_py.protocol.settings import Timing
 
 YARDSTICK = "msgspec.json.encode, row by row"
+INTO_KAFKA = "publish FILE, JSON lines, into Kafka: a second on the wall"
+APP = "publish"
 FROM_FILE = 250_000
 GOALS = {
     "send": 300_000,
@@ -79,9 +86,38 @@ class PublishFigure:
 
 
 def run(options: ExperimentOptions, bars: Bars) -> Outcome:
-    """Measure every way, several times, one after the other. Raises BenchError: not all rows were sent."""
+    """Measure every way, several times, one after the other.
+
+    Raises:
+        BenchError: not all rows were sent.
+        BrokerError: no Java, or the broker did not start.
+    """
     size = SIZES[options.size]
-    return outcome(measure(size, bars), size)
+    figures = measure(size, bars)
+    with stage_for(options.work, bars) as stage:
+        return outcome(figures, size, into_kafka(stage, size, bars))
+
+
+def into_kafka(stage: Stage, size: PublishSize, bars: Bars) -> float:
+    """Rows a second of a file of JSON lines, published in this process, until the last one is in Kafka; the median of
+    the runs.
+
+    Raises:
+        BenchError: not all rows were sent.
+    """
+    stage.describe(events.app(APP, 1, 1))
+    path, found = stage.work / "rows.jsonl", []
+    path.write_bytes(msgspec.json.Encoder().encode_lines([_row(i, size.per_bucket) for i in range(size.rows)]))
+    for n in range(size.runs):
+        bars.say(f"publish FILE into Kafka, {n + 1} of {size.runs}")
+        with publisher("s0", app=APP, bootstrap=stage.log.bootstrap) as to, open_rows(str(path), SCHEMA, None) as rows:
+            began = time.monotonic()
+            publish_rows(to, rows, positions=False)
+            to.flush()
+            found.append(size.rows / (time.monotonic() - began))
+        if to.counts.sent != size.rows:
+            raise BenchError(f"publish FILE into Kafka: {to.counts.sent} of {size.rows} rows were sent")
+    return median(found)
 
 
 def measure(size: PublishSize, bars: Bars) -> list[PublishFigure]:
@@ -104,14 +140,16 @@ def measure(size: PublishSize, bars: Bars) -> list[PublishFigure]:
     return [_figure(name, took, spent[YARDSTICK], size.rows) for name, took in spent.items()]
 
 
-def outcome(figures: Sequence[PublishFigure], size: PublishSize) -> Outcome:
-    """The results. Args: figures: the yardstick first."""
+def outcome(figures: Sequence[PublishFigure], size: PublishSize, into_kafka: float) -> Outcome:
+    """The results. Args: figures: the yardstick first. into_kafka: rows a second, see `into_kafka`."""
     yardstick, *ways = figures
     places = [float(n) for n in range(1, len(ways) + 1)]
     reached = Curve(label="reached", x=places, y=[f.rows_per_cpu_s for f in ways], style="bars")
     goals = [(at, float(f.goal)) for at, f in zip(places, ways, strict=True) if f.goal is not None]
     goal = Curve(label="goal", x=[at for at, _ in goals], y=[goal for _, goal in goals], style="points")
     missed = [f"{f.way}: {f.rows_per_cpu_s:,.0f} ({f.goal:,})" for f in ways if f.missed]
+    if into_kafka < FROM_FILE:
+        missed.append(f"{INTO_KAFKA}: {into_kafka:,.0f} ({FROM_FILE:,})")
     return Outcome(
         name="publish",
         title="Rows that a publisher sends in a second of processor time",
@@ -124,7 +162,7 @@ def outcome(figures: Sequence[PublishFigure], size: PublishSize) -> Outcome:
             f"{size.rows:,} rows of five fields, some 90 bytes of JSON, into a log that keeps nothing: checks, "
             "boundaries, encoding and records, in all threads, without a broker. Own times: rows bear them, "
             f"{size.per_bucket} in a bucket. Medians of {size.runs} runs. The yardstick encodes the same rows as JSON, "
-            "and nothing else"
+            "and nothing else. Into Kafka: by the clock on the wall, beside the broker, until the last row is there"
         ),
         worse=(f"Below the goal: {', '.join(missed)}. " if missed else "")
         + f"Publishing row by row takes {1 / ways[0].of_yardstick:.1f} times as long as encoding alone",
@@ -132,13 +170,15 @@ def outcome(figures: Sequence[PublishFigure], size: PublishSize) -> Outcome:
         rows=[
             [f.way, f"{f.rows_per_cpu_s:,.0f}", f"{f.of_yardstick:.0%}", "" if f.goal is None else f"{f.goal:,}"]
             for f in figures
-        ],
+        ]
+        + [[INTO_KAFKA, f"{into_kafka:,.0f}", "", f"{FROM_FILE:,}"]],
         ratios={f"{f.way} / encoding alone": f.of_yardstick for f in ways},
         data={
             "rows": size.rows,
             "runs": size.runs,
             "per_bucket": size.per_bucket,
             "ways": [asdict(f) for f in figures],
+            "into_kafka_rows_per_s": into_kafka,
         },
         panels=[
             Panel(

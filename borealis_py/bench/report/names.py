@@ -11,7 +11,7 @@ EXPERIMENTS = {
     "overhead": "Delay without failure against bucket width and boundary interval; checkpoints against state size",
     "memory": "An hour of one input while another is missing, then corrected: memory of the replicas, and what is lost",
     "ingress": "Topics that others write: delay beside our publisher, copying beside the raw loop, full topics, kills",
-    "publish": "How many rows a publisher sends per second of processor time, without a broker",
+    "publish": "How many rows a publisher sends per second of processor time, and from a file into Kafka",
     "join": "How long a bucket of a join takes in the engine, without a broker",
     "first-test": "How long a first test of an app takes, without Java or a broker",
     "trimming": "What it costs a replica that topics are trimmed: catching up and live, beside all kept",
