@@ -97,15 +97,15 @@ def outcome(found: Measured) -> Outcome:
 
 
 def _row(length: int, one: KeyedFigures) -> list[str]:
-    related = one.of_unrelated is not None and one.host != UNRELATED
+    judged = one.judged is not None
     return [
         str(WORK_US[length]),
         HOSTS[one.host],
         str(one.partitions),
         f"{one.events_per_s:,.0f}",
         f"{one.ratio:.2f}",
-        f"{one.of_unrelated:.2f}" if related else "",
-        f"{OF_UNRELATED[length]}" if related else "",
+        f"{one.judged:.2f}" if judged else "",
+        f"{OF_UNRELATED[length]}" if judged else "",
         f"{one.node_cpu_s:.1f} + {one.query_cpu_s:.1f}",
         one.limit,
     ]
@@ -114,8 +114,8 @@ def _row(length: int, one: KeyedFigures) -> list[str]:
 def _ratios(work_us: int, one: KeyedFigures) -> list[tuple[str, float]]:
     name = f"{work_us} us a row, {HOSTS[one.host]}"
     ratios = [(f"{name}: {one.partitions} to one partition", one.ratio)]
-    if one.of_unrelated is not None and one.host != UNRELATED:
-        ratios.append((f"{name}: {one.partitions} partitions to unrelated apps", one.of_unrelated))
+    if one.judged is not None:
+        ratios.append((f"{name}: {one.partitions} partitions to unrelated apps", one.judged))
     return ratios
 
 
@@ -124,9 +124,8 @@ def _worse(found: Measured) -> str:
     said = []
     for length, figures in found.items():
         goal = OF_UNRELATED[length]
-        mine = [f for f in figures if f.host != UNRELATED and f.of_unrelated is not None]
-        best = max(mine, key=lambda f: f.of_unrelated or 0.0)
-        reached, missed = best.of_unrelated or 0.0, f" (goal {goal})"
+        best = max(figures, key=lambda f: f.judged or 0.0)
+        reached, missed = best.judged or 0.0, f" (goal {goal})"
         said.append(
             f"with {WORK_US[length]} us a row two partitions ({HOSTS[best.host]}) reach {reached:.2f} of what two "
             f"unrelated apps do{missed if reached < goal else ''}, {best.ratio:.2f} times one partition"

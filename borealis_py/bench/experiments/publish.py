@@ -20,7 +20,7 @@ import msgspec
 
 from borealis_py.api import publisher
 from borealis_py.bench.load import events
-from borealis_py.bench.load.events import BUCKET_US, SCHEMA, START_US, values
+from borealis_py.bench.load.events import BUCKET_US, SCHEMA, START_US
 from borealis_py.bench.load.nowhere import Nowhere
 from borealis_py.bench.load.sizes import stage_for
 from borealis_py.bench.load.stage import Stage
@@ -107,7 +107,7 @@ def into_kafka(stage: Stage, size: PublishSize, bars: Bars) -> float:
     """
     stage.describe(events.app(APP, 1, 1))
     path, found = stage.work / "rows.jsonl", []
-    path.write_bytes(msgspec.json.Encoder().encode_lines([_row(i, size.per_bucket) for i in range(size.rows)]))
+    path.write_bytes(msgspec.json.Encoder().encode_lines(_rows(size)))
     for n in range(size.runs):
         bars.say(f"publish FILE into Kafka, {n + 1} of {size.runs}")
         with publisher("s0", app=APP, bootstrap=stage.log.bootstrap) as to, open_rows(str(path), SCHEMA, None) as rows:
@@ -124,7 +124,7 @@ def measure(size: PublishSize, bars: Bars) -> list[PublishFigure]:
     """The yardstick first. Raises BenchError: not all rows were sent."""
     with TemporaryDirectory() as directory:
         bars.say("making rows")
-        rows = [_row(i, size.per_bucket) for i in range(size.rows)]
+        rows = _rows(size)
         ways, encoded = _ways(rows, size, Path(directory)), msgspec.json.Encoder().encode
         gc.collect()
         gc.freeze()  # no real publisher has this many rows in memory, which the garbage collector would visit
@@ -192,14 +192,17 @@ def outcome(figures: Sequence[PublishFigure], size: PublishSize, into_kafka: flo
     )
 
 
-def _row(i: int, per_bucket: int) -> PublishedRow:
-    customer, amount, shop, kind = values(i)
-    at_us = START_US + i * (BUCKET_US // per_bucket)
-    return {"at": at_us, "customer": customer, "amount": amount, "shop": shop, "kind": kind}
+def _rows(size: PublishSize) -> list[PublishedRow]:
+    return [events.row(i, at_us) for i, at_us in enumerate(_times(size))]
+
+
+def _times(size: PublishSize) -> list[int]:
+    """Of each row, when it bears a time of its own."""
+    return [START_US + i * (BUCKET_US // size.per_bucket) for i in range(size.rows)]
 
 
 def _ways(rows: list[PublishedRow], size: PublishSize, directory: Path) -> dict[str, Way]:
-    times = [START_US + i * (BUCKET_US // size.per_bucket) for i in range(len(rows))]
+    times = _times(size)
     jsonl, plain = directory / "rows.jsonl", directory / "rows.csv"
     jsonl.write_bytes(msgspec.json.Encoder().encode_lines(rows))
     plain.write_text("\n".join([",".join(SCHEMA), *(",".join(map(str, row.values())) for row in rows), ""]))

@@ -20,7 +20,8 @@ import pyarrow as pa
 from rich.console import Console
 from rich.table import Table
 
-from borealis_py.bench.load.events import BUCKET_US, SCHEMA, START_US, values
+from borealis_py.bench.load import events
+from borealis_py.bench.load.events import BUCKET_US, SCHEMA, START_US
 from borealis_py.bench.report.figures import BenchError
 from borealis_py.client.rows import RowSchema
 from borealis_py.engine import canonical_hash
@@ -52,7 +53,7 @@ class _Rows:
     def __init__(self, per_record: int) -> None:
         self.per_record = per_record
         self._schema, self._codec = RowSchema(SCHEMA), ArrowSourceCodec("s", SCHEMA)
-        rows = [_row(i) for i in range(ROWS)]
+        rows = [events.row(i, START_US + i) for i in range(ROWS)]
         starts = range(0, ROWS - per_record + 1, per_record)
         self.records = [self._schema.checked(rows[at : at + per_record]) for at in starts]
         self.stimes = [[START_US + i * BUCKET_US // per_record for i in range(per_record)] for _ in starts]
@@ -112,11 +113,6 @@ def measure(per_record: int, runs: int = RUNS) -> list[EncodingCost]:
 
 def _whole(parts: list[Any]) -> pa.RecordBatch:
     return Parsed.batch(parts) if isinstance(parts[0], Parsed) else pa.concat_batches(parts)
-
-
-def _row(i: int) -> dict[str, object]:
-    customer, amount, shop, kind = values(i)
-    return {"at": START_US + i, "customer": customer, "amount": amount, "shop": shop, "kind": kind}
 
 
 def _cpu_us(what: Callable[[], object]) -> float:

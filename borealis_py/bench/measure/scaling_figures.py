@@ -47,6 +47,11 @@ class KeyedFigures:
     of_unrelated: float | None
     limit: str
 
+    @property
+    def judged(self) -> float | None:
+        """`of_unrelated` of partitions; None: there were not as many apps, or these are the apps themselves."""
+        return None if self.host == UNRELATED else self.of_unrelated
+
 
 @dataclass(frozen=True, slots=True)
 class SlotFigures:

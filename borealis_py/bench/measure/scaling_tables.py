@@ -53,7 +53,7 @@ def _partitions(figures: Sequence[KeyedFigures], length: int, console: Console) 
 def _goal(figures: Sequence[KeyedFigures], length: int) -> str:
     """The goal of the fastest host, and whether it was reached; empty: there is none for this work."""
     goal = OF_UNRELATED.get(length)
-    reached = [f.of_unrelated for f in figures if f.of_unrelated is not None and f.host != UNRELATED]
+    reached = [f.judged for f in figures if f.judged is not None]
     if goal is None or not reached:
         return ""
     return f" (goal {goal}: {'met' if max(reached) >= goal else 'missed'})"
