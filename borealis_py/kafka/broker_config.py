@@ -40,6 +40,8 @@ def server_properties(data_dir: Path, port: int, controller_port: int) -> str:
         "share.coordinator.state.topic.num.partitions": 1,
         "group.initial.rebalance.delay.ms": 0,
         "offsets.retention.minutes": 525600,
+        # A topic made without retention of its own would lose rows whose event time is 7 days ago.
+        "log.retention.ms": -1,
         "message.max.bytes": RECORD_BYTES_MAX,
         "replica.fetch.max.bytes": RECORD_BYTES_MAX,
         # Records that were trimmed, or are too old, lie on the disk until Kafka looks again; by default every 5 min.

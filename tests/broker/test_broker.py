@@ -19,6 +19,7 @@ from borealis_py.kafka.broker_config import server_properties
 from borealis_py.kafka.errors import BrokerError
 from borealis_py.kafka.log import KafkaLog
 from borealis_py.log.base import Feed, NewRecord, TopicSpec
+from tests.support.trimming import setting
 
 pytestmark = pytest.mark.broker
 
@@ -55,6 +56,7 @@ def test_up_is_idempotent_and_a_broker_that_was_killed_comes_back_with_its_data(
         LocalBroker(own.data_dir, free_port()).up()
     admin = KafkaLog(own.bootstrap).admin()
     admin.create([TopicSpec("kept")])
+    assert setting(own.bootstrap, "kept", "retention.ms") == "-1", "old event times must not be taken for old records"
     append_one(own.bootstrap, Feed("kept"))
 
     os.kill(first.pid, signal.SIGKILL)

@@ -39,6 +39,10 @@ def test_ingresses_start_only_when_they_are_asked_for() -> None:
         assert SERVICES[f"ingress-{k}"]["command"] == ["borealis", "ingress", str(k)]
 
 
+def test_the_broker_keeps_rows_of_any_event_time() -> None:
+    assert SERVICES["kafka"]["environment"]["KAFKA_LOG_RETENTION_MS"] == -1
+
+
 def test_memory_fits() -> None:
     limits = {name: re.fullmatch(r"(\d+)m", service["mem_limit"]) for name, service in SERVICES.items()}
     assert None not in limits.values()

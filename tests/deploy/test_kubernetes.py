@@ -139,3 +139,8 @@ def test_ingresses_keep_apart_and_are_not_there_until_they_are_asked_for(k: int)
     assert container["args"] == ["borealis", "ingress", str(k)]
     paths = {p: container[p]["httpGet"]["path"] for p in ("startupProbe", "livenessProbe", "readinessProbe")}
     assert paths == {"startupProbe": "/healthz", "livenessProbe": "/healthz", "readinessProbe": "/readyz"}
+
+
+def test_the_broker_keeps_rows_of_any_event_time() -> None:
+    (broker,) = containers(WORKLOADS["kafka"])
+    assert {"name": "KAFKA_LOG_RETENTION_MS", "value": "-1"} in broker["env"]

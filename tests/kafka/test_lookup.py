@@ -15,6 +15,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
 from borealis_py.kafka.broker import free_port
 from borealis_py.kafka.log import KafkaLog
+from borealis_py.log import topics
 from borealis_py.log.base import Feed, LogError, LogUnreachable, OffsetGone, TopicSpec, Unknown
 from tests.kafka.waiter import Waiter
 from tests.support.resume import last_number
@@ -142,7 +143,7 @@ def test_a_topic_that_was_made_again_is_read_as_it_is_now(log: KafkaLog, new_fee
     assert [record.value for record in lookup.read(feed, 0, 3)] == [b"1", b"2", b"3"]
     for value in (b"new", b"newer"):
         log.admin().delete([feed.topic])
-        log.admin().create([TopicSpec(feed.topic)])
+        log.admin().create([TopicSpec(feed.topic, config=topics.EVENT_TIME)])
         fill(feed, [value])
         assert lookup.bounds(feed) == (0, 1)
         assert [record.value for record in lookup.read(feed, 0, 1)] == [value]

@@ -10,6 +10,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
 from borealis_py.kafka import reader as reader_module
 from borealis_py.kafka.log import KafkaLog
+from borealis_py.log import topics
 from borealis_py.log.base import Feed, LogError, NewRecord, OffsetBeyond, OffsetGone, TopicSpec
 from tests.kafka.waiter import Waiter
 from tests.support.trimming import delete_before
@@ -157,7 +158,7 @@ def test_what_was_read_before_a_cursor_fails_comes_before_its_error(
     reader.open(feed, 0)
     waiter.until(lambda: reader._arrived_records == 3)
     log.admin().delete([feed.topic])
-    log.admin().create([TopicSpec(feed.topic)])  # it ends before what was read
+    log.admin().create([TopicSpec(feed.topic, config=topics.EVENT_TIME)])  # it ends before what was read
     waiter.until(lambda: reader._failed)
     assert [r.value for r in reader.poll()] == numbers(3)
     with pytest.raises(OffsetBeyond) as beyond:
@@ -176,7 +177,7 @@ def test_a_topic_that_comes_later_is_read_from_then_on(
     reader.open(there, 0)
     fill(there, [b"1"])
     assert [r.value for r in waiter.read(reader, 1)] == [b"1"]
-    log.admin().create([TopicSpec(missing.topic)])
+    log.admin().create([TopicSpec(missing.topic, config=topics.EVENT_TIME)])
     fill(missing, [b"2"])
     assert [(r.feed, r.value) for r in waiter.read(reader, 1)] == [(missing, b"2")]
     assert f"{missing.topic}[0] cannot be read at present" in caplog.text

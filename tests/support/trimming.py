@@ -18,8 +18,12 @@ def delete_before(bootstrap: str, feed: Feed, offset: int) -> None:
 
 
 def segment_bytes(bootstrap: str, topic: str) -> int:
-    """The setting `segment.bytes` of a topic, the broker's own if it has none."""
+    return int(setting(bootstrap, topic, "segment.bytes"))
+
+
+def setting(bootstrap: str, topic: str, name: str) -> str:
+    """A setting of a topic, the broker's own if it has none."""
     asked = ConfigResource(ResourceType.TOPIC, topic)
     client = AdminClient({"bootstrap.servers": bootstrap})  # it must outlive its answer
     (answer,) = client.describe_configs([asked]).values()
-    return int(answer.result(30)["segment.bytes"].value)
+    return str(answer.result(30)[name].value)
