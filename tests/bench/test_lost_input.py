@@ -232,7 +232,9 @@ def test_a_row_of_a_window_that_comes_later_than_the_others_is_when_the_window_i
 
 
 def test_partial_results_are_known_by_what_is_in_them_and_not_by_their_label() -> None:
-    assert partials(SILENCE, TRUE, PLAN) == Partials(windows=2, words=2, labelled=2, tentative=2, whole=1)
+    assert partials(SILENCE, TRUE, PLAN) == Partials(
+        windows=2, words=2, labelled=2, tentative=2, whole=1, records=8, finals=5
+    )
 
 
 @pytest.mark.parametrize(
@@ -259,7 +261,7 @@ def test_outside_the_silence_any_source_may_be_the_one_that_is_named() -> None:
 
 def test_a_tentative_record_that_is_said_again_counts_again() -> None:
     found = partials([*SILENCE, tentative(3, 200, "s2")], TRUE, PLAN)
-    assert (found.windows, found.words, found.tentative) == (2, 3, 3)
+    assert (found.windows, found.words, found.tentative, found.records, found.finals) == (2, 3, 3, 9, 5)
 
 
 def test_final_results_are_right_wrong_missing_or_repeated() -> None:

@@ -25,7 +25,7 @@ def found_of(case: LostCase, longest_ms: float = 400.0, live_s: float | None = 0
         corrected={"before": usual, "during": None, "after": usual},
         unheard=0,
         published=900,
-        partials=Partials(windows=10, words=10, labelled=10, tentative=10, whole=1),
+        partials=Partials(windows=10, words=10, labelled=10, tentative=10, whole=1, records=40, finals=30),
         live_finals=good,
         corrected_finals=good,
         dropped=0,
@@ -49,7 +49,7 @@ def test_ratios_are_one_where_all_is_kept_and_fall_with_what_is_not() -> None:
     }
     bad = replace(
         found_of(case, 1_000.0, 1.0),
-        partials=Partials(windows=10, words=10, labelled=5, tentative=10, whole=0),
+        partials=Partials(windows=10, words=10, labelled=5, tentative=10, whole=0, records=40, finals=30),
         corrected_finals=Finals(right=80, wrong=10, missing=10, repeated=0, counted=450),
         dropped=450,
     )
@@ -65,8 +65,8 @@ def test_of_several_runs_the_medians_are_told() -> None:
         ["900", "3", "30", "live"],
         ["900", "3", "30", "corrected"],
     ]
-    assert told.rows[0][4:] == ["14/40/40", "150/80/80", "14/40/40", "20 of 20", "0", "", "1.00", "0.60"]
-    assert told.rows[1][4:] == ["14/40/40", "none", "14/40/40", "", "0", "0", "", "0.40"]
+    assert told.rows[0][4:] == ["14/40/40", "150/80/80", "14/40/40", "20 of 20", "0", "", "1.00", "1.33", "0.60"]
+    assert told.rows[1][4:] == ["14/40/40", "none", "14/40/40", "", "0", "0", "", "", "0.40"]
     assert told.rows[2][-1] == ""
     assert all(len(row) == len(told.columns) for row in told.rows)
     assert len(msgspec.json.decode(msgspec.json.encode(told.data))["cases"]) == 3
@@ -88,7 +88,7 @@ def test_the_text_counts_what_was_not_kept() -> None:
 def test_what_was_promised_and_not_kept_is_named() -> None:
     good = found_of(LostCase(threshold_s=0.5, silence_s=15))
     assert "labelled" not in lost_tables.worse([good])
-    partials = Partials(windows=10, words=10, labelled=8, tentative=11, whole=0)
+    partials = Partials(windows=10, words=10, labelled=8, tentative=11, whole=0, records=41, finals=30)
     said = lost_tables.worse([good, replace(good, partials=partials, dropped=3, unheard=4)])
     assert said.endswith("2 partial results were not labelled. 3 events were not counted. 4 windows had no result."), (
         "1.05 tentative records for each partial window are the goal"

@@ -52,7 +52,8 @@ class Finals:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Partials:
     """Words during a silence. `windows`: with a partial word; `words`: partial ones; `labelled` of them; `tentative`:
-    all tentative words of those windows; `whole`: tentative words of any window that were not partial.
+    all tentative words of those windows; `whole`: tentative words of any window that were not partial; `records`: all
+    words, tentative and stable, of all windows; `finals`: stable ones of them.
     """
 
     windows: int
@@ -60,6 +61,8 @@ class Partials:
     labelled: int
     tentative: int
     whole: int
+    records: int
+    finals: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -213,13 +216,14 @@ def partials(heard: Heard, true: Totals, plan: FeedPlan) -> Partials:
     """The words about windows before all of their input was there."""
     expected = _by_window(true)
     words, tentative = Counter[int](), Counter[int]()
-    labelled = whole = 0
+    labelled = whole = finals = 0
     for _, change in heard:
         if change.kind not in (TENTATIVE, "STABLE"):
             continue
         said = _by_window(totals(change.rows))
         for start in _windows_of(change):
             tentative[start] += change.kind == TENTATIVE
+            finals += change.kind != TENTATIVE
             if said.get(start, {}) != expected.get(start, {}):
                 words[start] += 1
                 labelled += change.kind == TENTATIVE and change.completeness < 1 and _names(change, plan, start)
@@ -231,6 +235,8 @@ def partials(heard: Heard, true: Totals, plan: FeedPlan) -> Partials:
         labelled=labelled,
         tentative=sum(tentative[start] for start in words),
         whole=whole,
+        records=tentative.total() + finals,
+        finals=finals,
     )
 
 

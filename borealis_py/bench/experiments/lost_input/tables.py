@@ -30,6 +30,7 @@ COLUMNS = [
     "wrong>",
     "dropped>",
     "per partial>",
+    "per final>",
     "corrected in s>",
 ]
 
@@ -52,7 +53,9 @@ def outcome(found: Sequence[LostFound], host: str) -> Outcome:
         setup=(
             f"Three topics of JSON rows, count and sum of 100 keys by second, two replicas (host {host}). Boundaries "
             "go by the rows' own times. The silence begins a tenth of a second before a window ends. Broker, replicas, "
-            "publishers and readers share the machine; no peer runs here. Of fewer than 100 windows p99 is the longest."
+            "publishers and readers share the machine; no peer runs here. Of fewer than 100 windows p99 is the "
+            "longest. Per partial: tentative records of a window that is partial. Per final: tentative and final ones "
+            "of all windows for each final one."
         ),
         worse=worse(found),
         columns=COLUMNS,
@@ -153,6 +156,7 @@ def _broken(found: Sequence[LostFound]) -> str:
 
 def _live_row(key: Key, runs: Sequence[LostFound]) -> list[str]:
     words, windows = (sum(getattr(r.partials, name) for r in runs) for name in ("words", "windows"))
+    records, finals = (sum(getattr(r.partials, name) for r in runs) for name in ("records", "finals"))
     labelled, tentative = (sum(getattr(r.partials, name) for r in runs) for name in ("labelled", "tentative"))
     return [
         *_named(key),
@@ -162,6 +166,7 @@ def _live_row(key: Key, runs: Sequence[LostFound]) -> list[str]:
         str(sum(run.live_finals.bad for run in runs)),
         "",
         f"{tentative / windows:.2f}" if windows else "",
+        f"{records / finals:.2f}" if finals else "",
         _seconds(_middle(run.healing.live for run in runs)),
     ]
 
@@ -174,6 +179,7 @@ def _corrected_row(key: Key, runs: Sequence[LostFound]) -> list[str]:
         "",
         str(sum(run.corrected_finals.bad for run in runs)),
         str(sum(run.dropped for run in runs)),
+        "",
         "",
         _seconds(_middle(run.healing.corrected for run in runs)),
     ]
