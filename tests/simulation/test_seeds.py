@@ -218,3 +218,17 @@ def test_scenarios_are_drawn_widely() -> None:
 def test_worlds_with_standbys(seed: int) -> None:
     result = run_scenario(pinned(seed), digest=False)
     assert result.ok, result.failure()
+
+
+@pytest.mark.parametrize(
+    "seed",
+    [
+        # no log had what came next: one after the other took over and gave up at once, by name, in 1.4 s each
+        pytest.param(89002906, id="nobody can run"),
+        # buckets below what had been said ran live, unseen, before those that stand on lost ones, which say since when
+        pytest.param(89005782, id="unseen before lost ones"),
+    ],
+)
+def test_worlds_with_standbys_as_they_are_drawn(seed: int) -> None:
+    result = run_scenario(draw(seed), digest=False)
+    assert result.ok, result.failure()

@@ -16,13 +16,15 @@ from borealis_py.simulation.checkers.violation import Violation
 from borealis_py.simulation.runner.generator import draw
 from borealis_py.simulation.witness.budgets import Checkpoints, Jobs
 from borealis_py.simulation.witness.labels import Divergence
+from borealis_py.simulation.witness.losing import Frontiers, Lacking
 from borealis_py.simulation.witness.overdue import LOOK_US, START_US, Overdue
 from borealis_py.simulation.witness.place import ReplicaPlace
 from borealis_py.simulation.witness.queue import Queue
 from borealis_py.simulation.witness.reading import CUT_OFF_US, Cursor, Known, KnownStream, TentativeWord, Voice
-from borealis_py.simulation.witness.recorder import JobStarted
+from borealis_py.simulation.witness.recorder import JobStarted, Recording
 from borealis_py.simulation.witness.settings import Orders
 from borealis_py.simulation.witness.waiting import Births, earliest_us
+from sunion.model import FOREVER
 
 pytestmark = pytest.mark.sim
 T_US = Timing().stagger_us
@@ -143,6 +145,26 @@ def test_labels_are_exact_over_the_window_of_a_result() -> None:
     assert divergence.ran(tentative(8, (), 1.0, 5, False), [gone, here], 0) is None, "the window has passed it"
     divergence.over()
     assert divergence.ran(tentative(9, (), 1.0, 5, False), [gone, here], 0) is not None, "that was another divergence"
+
+
+def test_results_that_stand_on_lost_buckets_tell_since_when_what_ran_unseen_had_diverged() -> None:
+    for told, right in ((3, 3), (FOREVER, 5)):
+        gone, here = Known("a", ["a"], 1, 5), Known("b", ["b"], 1, 99)
+        divergence = Divergence(span=1)
+        divergence.follow(5, [gone, here], 0, told)
+        divergence.follow(6, [gone, here], 0)
+        others = (tentative(7, ("a",), 0.5, wrong, True) for wrong in {3, 4, 5, 7} - {right})
+        assert all(divergence.ran(header, [gone, here], 0) is not None for header in others)
+        assert divergence.ran(tentative(7, ("a",), 0.5, right, True), [gone, here], 0) is None
+
+
+@pytest.mark.parametrize(
+    ("begins", "said", "since"), [(3, 3, 3), (3, 4, 4), (3, 5, FOREVER), (3, 2, FOREVER), (6, 5, FOREVER)]
+)
+def test_they_tell_it_only_of_buckets_that_ran_below_the_first_lost_one(begins: int, said: int, since: int) -> None:
+    lacking = Lacking(place(), Recording("q", 0, "q.r0", says_from=5), Frontiers(0, 0))
+    lacking._begins = begins
+    assert lacking.since(tentative(5, ("a",), 0.0, said, True)) == since
 
 
 class Dropped(Known):

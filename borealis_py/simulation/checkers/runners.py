@@ -29,6 +29,7 @@ class RunnersOracle:
         self._well_since = dict.fromkeys(((machine.node, machine.index) for machine in world.replicas), now)
         self._somebody = dict.fromkeys(self._nodes, now)
         self._one = dict.fromkeys(self._nodes, now)
+        self._gone = dict.fromkeys(self._nodes, 0)
 
     def start(self) -> None:
         """Begin to look."""
@@ -51,7 +52,9 @@ class RunnersOracle:
                     self._well_since[node, machine.index] = now
             running = [machine for machine in machines if _runs(machine)]
             well = [machine for machine in machines if now - self._well_since[node, machine.index] > 0]
-            if running or not well or any(_starts(machine) for machine in machines):
+            gone = sum(machine.given_up is not None for machine in machines)
+            took_its_turn, self._gone[node] = gone != self._gone[node], gone  # a start that ends at once is never seen
+            if running or not well or took_its_turn or any(_starts(machine) for machine in machines):
                 self._somebody[node] = now
             if len(running) < 2 or len(well) < len(machines) or any(_silent(machine) for machine in machines):
                 self._one[node] = now

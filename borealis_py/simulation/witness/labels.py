@@ -79,10 +79,11 @@ class Divergence:
         """The same is possible, and cannot be seen."""
         self._histories.append(Basis(FOREVER, ()))
 
-    def follow(self, bucket: int, inputs: Sequence[Known], now_us: int) -> None:
-        """Take the next bucket, whose labels say something else (R18)."""
+    def follow(self, bucket: int, inputs: Sequence[Known], now_us: int, since: int = FOREVER) -> None:
+        """Take the next bucket, whose labels say something else (R18). `since`: what it says of buckets before it that
+        ran unseen."""
         self._histories = [
-            Basis(min(before.since, own.diverged_from), (*before.window, own)[-self._span :])
+            Basis(min(before.since, since, own.diverged_from), (*before.window, own)[-self._span :])
             for own in made(bucket, inputs, now_us)
             for before in self._histories
         ]

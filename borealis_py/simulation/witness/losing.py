@@ -8,6 +8,7 @@ from borealis_py.log.records import GapHeader, TentativeHeader
 from borealis_py.simulation.checkers.violation import Violation
 from borealis_py.simulation.witness.place import ReplicaPlace
 from borealis_py.simulation.witness.recorder import Recording
+from sunion.model import FOREVER
 
 
 @dataclass
@@ -41,6 +42,11 @@ class Lacking:
     def quiet(self) -> bool:
         """Whether it says nothing below its start, and nothing of what it runs stands on lost buckets."""
         return self._arrived and self._whole <= self._first
+
+    def since(self, header: TentativeHeader) -> int:
+        """Since when the state has diverged, by a result that stands on lost buckets. FOREVER: it tells only where
+        buckets below `says_from` ran unseen."""
+        return header.diverged_from if self._begins <= header.diverged_from < self._first else FOREVER
 
     def turn(self, number: int, complete: int) -> None:
         """It has read what this turn reads. What is complete is left out until it arrives."""

@@ -289,7 +289,7 @@ class Witness:
         bucket = header.bucket
         if bucket >= self.complete or self.lacking.diverged:
             self.lacking.diverged = True
-            self.divergence.follow(bucket, self.inputs, now)
+            self.divergence.follow(bucket, self.inputs, now, self.lacking.since(header))
             for known in self.inputs:
                 if known.closed <= bucket:
                     for voice in known.voices:
