@@ -12,6 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property, lru_cache
 
 import pyarrow as pa
 
@@ -21,6 +22,8 @@ from borealis_py.verify.model.partitions import Piece, merged, partition_of
 RELATIVE = 1e-9
 ABSOLUTE = 1e-12
 """Below this, two sums of the same numbers in different order may differ where the true value is zero."""
+SAID_MAX = 20_000
+"""Inputs of a stage whose outputs are kept: a search computes one row again and again, and replicas say the same."""
 Lacked = Mapping[int, frozenset[str]]
 """By bucket: the sources that were missing."""
 
@@ -67,6 +70,14 @@ class ModelStage:
 
     def says(self, rows: Sequence[Row]) -> list[Row]:
         """All it makes of all rows of its input, in the order of its stream."""
+        return list(self._said(tuple(rows)))
+
+    @cached_property
+    def _said(self) -> Callable[[tuple[Row, ...]], list[Row]]:
+        """`_computed`, and what it gave."""
+        return lru_cache(SAID_MAX)(self._computed)
+
+    def _computed(self, rows: tuple[Row, ...]) -> list[Row]:
         found = self.compute([row for row in rows if self.refuses is None or not self.refuses(row)])
         return [tuple(row) for row in merged(found, self.by)] if self.partitions else found
 
