@@ -3,16 +3,17 @@ VENV := .venv
 PY := $(VENV)/bin/python
 STAMP := $(VENV)/.installed
 PURE := not broker and not spark and not e2e
-LIGHT := broker and not spark and not e2e
 FAULTS := 300
 HOST := spark
 SEED :=
 GAP := 3 15
 MINUTES := 120
 KILLS := 1
+TIMES := 5
+FILES :=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-slow test-all check fmt unit sim bench bench-check compose-test chaos soak mutants wheel clean
+.PHONY: help setup demo test test-slow test-third test-all stress turn check fmt unit sim bench bench-check compose-test chaos soak mutants wheel clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -29,17 +30,22 @@ $(STAMP): pyproject.toml deploy/preflight.sh
 demo: setup ## the main job: real Kafka and Spark, one input lost for 15 s, exact in the end (about 2 minutes)
 	@$(VENV)/bin/borealis demo --out demo
 
-test: setup check ## tests of every kind: lint, types, contracts, unit, property, simulation, Kafka, Spark, end to end
-	@$(PY) -m pytest -n 2 -m '$(PURE) and not slow'
-	@$(PY) -m pytest -n 3 --dist loadfile -m '$(LIGHT) and not slow'
-	@$(PY) -m pytest -n 2 --dist loadfile -m '(spark or e2e) and not slow'
+test: setup ## tests of every kind: lint, types, contracts, unit, property, simulation, Kafka, Spark, end to end
+	@$(PY) -m tests.tiers test
 
 test-slow: setup ## the tests that `make test` leaves out
-	@$(PY) -m pytest -n 2 -m '$(PURE) and slow'
-	@$(PY) -m pytest -n 3 --dist loadfile -m '$(LIGHT) and slow'
-	@$(PY) -m pytest -m '(spark or e2e) and slow'
+	@$(PY) -m tests.tiers slow
+
+test-third: setup ## a third of them, by turn, and those about what has changed; CI runs `make test` and this
+	@$(PY) -m tests.tiers third
 
 test-all: test test-slow ## every test there is
+
+stress: setup ## tests of real processes five times beside two busy loops a core; TIMES=20 FILES="tests/kafka/test_reader.py ..."
+	@$(PY) -m tests.tiers stress --times $(TIMES) $(FILES)
+
+turn: setup ## take the next turn, once for each submission: .ci/turn chooses the third of the slow tests
+	@$(PY) -m tests.tiers next-turn
 
 check: setup ## lint, types, import contracts
 	@$(VENV)/bin/ruff check .

@@ -10,19 +10,27 @@ from pathlib import Path
 
 import pytest
 import structlog
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
 from borealis_py.kafka.broker import LocalBroker, free_port
 from borealis_py.kafka.errors import BrokerError
 from tests.examples import examples
 from tests.support.wheel import build
-from tests.tiers import slow
+from tests.tiers import plugin
+from tests.tiers.plugin import (  # noqa: F401  hooks
+    pytest_ignore_collect,
+    pytest_runtest_makereport,
+    pytest_runtest_protocol,
+)
 
-# The same examples every time, so that a red run is red again; BOREALIS_EXPLORE=1 draws new ones. No deadlines: how
-# fast an example runs depends on what else the machine does.
-settings.register_profile("fixed", derandomize=True, deadline=None, max_examples=examples(100))
-settings.register_profile("explore", deadline=None)
-settings.load_profile("explore" if os.environ.get("BOREALIS_EXPLORE") else "fixed")
+# The same examples every time, so that a red run is red again: in a turn those of its seed, which pytest is given.
+# BOREALIS_EXPLORE=1 draws new ones. How fast an example is drawn or runs depends on what else the machine does.
+anyhow = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow], print_blob=True)
+settings.register_profile("fixed", anyhow, derandomize=True, max_examples=examples(100))
+settings.register_profile("turn", anyhow, database=None, max_examples=examples(100))
+settings.register_profile("explore", anyhow)
+explores, turns = os.environ.get("BOREALIS_EXPLORE"), plugin.turn() is not None
+settings.load_profile("explore" if explores else "turn" if turns else "fixed")
 
 # A shell has what it runs in the background ignore Ctrl-C, and whatever that starts would ignore it, too.
 signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -76,6 +84,7 @@ def bootstrap(broker: LocalBroker) -> str:
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--rewrite", action="store_true", help="write what transcripts print now into tests/testdata")
+    plugin.add_options(parser)
 
 
 @pytest.fixture
@@ -86,13 +95,10 @@ def rewrite(request: pytest.FixtureRequest) -> bool:
 
 def pytest_configure(config: pytest.Config) -> None:
     """kafka-python reads its own resources in a way that Python 3.11 calls deprecated."""
+    plugin.register(config)
     config.addinivalue_line("filterwarnings", "ignore:(read|open)_text is deprecated:DeprecationWarning")
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Whoever uses the broker is marked so, hence `-m "not broker"` needs no care; likewise what is slow."""
-    for item in items:
-        if {"broker", "bootstrap"} & set(getattr(item, "fixturenames", ())):
-            item.add_marker(pytest.mark.broker)
-    for item in slow(items):
-        item.add_marker(pytest.mark.slow)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Marks, and the tests of the tier and the turn."""
+    plugin.select(config, items)

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from tests.tiers import SLOW, SOME
+from tests.tiers.plan import SHARED, SLOW
 
 ROOT = Path(__file__).parents[2]
 
 
-@pytest.mark.parametrize("entry", [*SLOW, *SOME])
+@pytest.mark.parametrize("entry", [*SLOW, *SHARED])
 def test_every_slow_test_is_there(entry: str) -> None:
     file, _, name = entry.partition("::")
     text = (ROOT / file).read_text(encoding="utf-8")

@@ -1,14 +1,29 @@
-"""Which tests `make test` leaves to `make test-slow`: between them they run all.
+"""Which tests run when: the tiers, what `make test` leaves out, and the third of that which CI runs in a turn.
 
-`make test` runs every kind once, in about 8 minutes on 2 cores; here stands what takes long for what it adds.
-By file, or a part of a test's id; of `SOME` every so many-th test stays.
+A tier is what runs in one pytest: tests of pure code, tests with a Kafka broker, tests with Spark (or broker, Spark and
+processes together). `make test` runs every kind of test once; what takes long for what it adds is left out (`SLOW`, by
+file or a part of a test's id) or shared (`SHARED`: of a family every so many-th test stays, other ones each turn).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Protocol
+from collections.abc import Collection, Iterable
+from typing import Protocol, TypeVar
+from zlib import crc32
 
+from tests.tiers.durations import Durations
+
+TIERS = ("pure", "broker", "spark")
+THIRDS = 3
+PROCESSES = (
+    "tests/app/test_replicas.py",
+    "tests/app/test_supervisor.py",
+    "tests/chaos/test_links.py",
+    "tests/chaos/test_tidy.py",
+    "tests/config/test_logfile.py",
+    "tests/runtime/test_process.py",
+)
+"""Files of the pure tier that start processes all the same."""
 SLOW = (
     "tests/app/test_supervisor.py",
     "tests/bench/recovery/test_measured.py::test_one_kill_on_a_real_broker",
@@ -71,7 +86,7 @@ SLOW = (
     "tests/testing/test_lookup.py::test_a_world",
     "tests/verify/test_command.py::test_a_running_app_is_clean",
 )
-SOME = {
+SHARED = {
     "tests/engine/test_slices.py": 6,
     "tests/engine/test_split.py": 3,
     "tests/engine/test_types.py::test_any_number_of_partitions": 4,
@@ -87,13 +102,54 @@ class Item(Protocol):
     def nodeid(self) -> str: ...
 
 
-def slow(items: Iterable[Item]) -> list[Item]:
-    """Those that `make test` leaves out."""
-    found, seen = [], dict.fromkeys(SOME, 0)
+T = TypeVar("T", bound=Item)
+
+
+def file_of(nodeid: str) -> str:
+    """The file of a test."""
+    return nodeid.partition("::")[0]
+
+
+def tier_of(marks: Collection[str]) -> str:
+    """Where a test with these marks runs."""
+    if {"spark", "e2e"} & set(marks):
+        return "spark"
+    return "broker" if "broker" in marks else "pure"
+
+
+def slow(items: Iterable[T], turn: int) -> list[T]:
+    """Those that `make test` leaves out. Which ones of a shared family stay changes from turn to turn."""
+    found, seen = [], dict.fromkeys(SHARED, 0)
     for item in items:
-        some = next((file for file in SOME if item.nodeid.startswith(file)), None)
-        if some is not None:
-            seen[some] += 1
-        if item.nodeid.startswith(SLOW) or (some is not None and seen[some] % SOME[some]):
+        family = next((prefix for prefix in SHARED if item.nodeid.startswith(prefix)), None)
+        if family is None:
+            left_out = item.nodeid.startswith(SLOW)
+        else:
+            left_out = seen[family] % SHARED[family] != turn % SHARED[family]
+            seen[family] += 1
+        if left_out:
             found.append(item)
     return found
+
+
+def due(nodeid: str, tier: str, turn: int, durations: Durations) -> bool:
+    """Whether a slow test is of this turn's third; by file where tests may share an app."""
+    if tier == "pure":
+        return crc32(nodeid.encode()) % THIRDS == turn % THIRDS
+    return thirds(tier, durations).get(file_of(nodeid), crc32(file_of(nodeid).encode()) % THIRDS) == turn % THIRDS
+
+
+def thirds(tier: str, durations: Durations) -> dict[str, int]:
+    """Slow files -> their third: the longest file first, each to the third that is the shortest so far."""
+    walls = {file: tiers[tier].slow_wall_s for file, tiers in durations.items() if tier in tiers}
+    taken = [0.0] * THIRDS
+    found: dict[str, int] = {}
+    for file in sorted((file for file, wall_s in walls.items() if wall_s), key=lambda file: (-walls[file], file)):
+        found[file] = taken.index(min(taken))
+        taken[found[file]] += walls[file]
+    return found
+
+
+def may_run_again(file: str, tier: str) -> bool:
+    """Whether a red file is run once more: it stands on processes, which a busy machine may starve."""
+    return tier != "pure" or file in PROCESSES
