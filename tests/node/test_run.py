@@ -9,6 +9,7 @@ from contextlib import nullcontext
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
@@ -47,8 +48,12 @@ class Losing:
 
 @pytest.fixture(autouse=True)
 def as_the_file_says(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No setting has changed how the node recovers; `test_recovery_setting.py` reads such settings."""
+    """No setting has changed how the node recovers; `test_recovery_setting.py` reads such settings.
+
+    Nor is garbage collected, among all that the other tests have loaded.
+    """
     monkeypatch.setattr(run, "_as_set", lambda spec: spec)
+    monkeypatch.setattr(run, "_set_aside", Mock())
 
 
 def spec_at(directory: Path, gap: bool = False) -> Any:
