@@ -6,13 +6,17 @@ import itertools
 import threading
 import time
 from collections.abc import Callable
+from contextlib import closing
 from typing import TypeVar
 
+import pytest
 from confluent_kafka.admin import AdminClient, NewPartitions
 
 from borealis_py.kafka.log import KafkaLog
 from borealis_py.log import topics
 from borealis_py.log.base import Feed, Log, TopicSpec
+from tests.support.answers import wait_for_answers, wait_led
+from tests.support.running import PATIENCE_S
 from tests.support.trimming import delete_before, segment_bytes
 
 T = TypeVar("T")
@@ -28,6 +32,8 @@ class KafkaWorld:
         self._log = KafkaLog(bootstrap)
         self._admin = self._log.admin()
         self._woken = threading.Event()
+        self._patch = pytest.MonkeyPatch()
+        wait_for_answers(self._patch)
 
     def log(self, client: str = "a") -> Log:
         return self._log
@@ -35,13 +41,15 @@ class KafkaWorld:
     def make_topic(self, partitions: int = 1) -> str:
         name = f"contract.t{next(_numbers)}"
         self._admin.create([TopicSpec(name, partitions, topics.EVENT_TIME)])
+        self._wait_led(name, partitions)
         return name
 
     def make_again(self, topic: str) -> None:
         self._admin.create([TopicSpec(topic, 1, topics.EVENT_TIME)])
+        self._wait_led(topic, 1)
 
     def until(self, condition: Callable[[], T]) -> T:
-        deadline = time.monotonic() + 60.0
+        deadline = time.monotonic() + PATIENCE_S
         while not (found := condition()):
             assert time.monotonic() < deadline, "the condition did not come to hold"
             self._woken.wait(0.02)
@@ -55,7 +63,13 @@ class KafkaWorld:
         """Give a topic more partitions."""
         admin = AdminClient({"bootstrap.servers": self._log.bootstrap})
         (made,) = admin.create_partitions([NewPartitions(topic, partitions)]).values()
-        made.result(30)
+        made.result(PATIENCE_S)
+        self._wait_led(topic, partitions)
+
+    def _wait_led(self, topic: str, partitions: int) -> None:
+        """A client that has asked for a topic does not know partitions that it got later."""
+        with closing(self._log.lookup()) as lookup:
+            wait_led(lookup, *(Feed(topic, p) for p in range(partitions)))
 
     def delete_before(self, feed: Feed, offset: int) -> None:
         delete_before(self._log.bootstrap, feed, offset)
@@ -65,3 +79,4 @@ class KafkaWorld:
 
     def close(self) -> None:
         self._admin.close()
+        self._patch.undo()

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import closing
 
 import pytest
 
@@ -11,8 +12,16 @@ from borealis_py.kafka.log import KafkaLog
 from borealis_py.log import topics
 from borealis_py.log.base import Feed, NewRecord, TopicSpec
 from tests.kafka.waiter import Waiter
+from tests.support.answers import wait_for_answers, wait_led
 
 _numbers = itertools.count(1)
+
+
+@pytest.fixture(autouse=True)
+def answers(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where there is a broker, it answers, be it late."""
+    if "bootstrap" in request.fixturenames:
+        wait_for_answers(monkeypatch)
 
 
 @pytest.fixture
@@ -26,15 +35,17 @@ def log(bootstrap: str) -> KafkaLog:
 
 
 @pytest.fixture
-def new_feed(log: KafkaLog) -> Callable[..., Feed]:
+def new_feed(log: KafkaLog) -> Iterator[Callable[..., Feed]]:
     """Makes a topic that no test has used, and gives its first partition."""
 
     def make(*config: tuple[str, str]) -> Feed:
         name = f"kafka.t{next(_numbers)}"
         log.admin().create([TopicSpec(name, config=topics.EVENT_TIME + config)])
+        wait_led(lookup, Feed(name))
         return Feed(name)
 
-    return make
+    with closing(log.lookup()) as lookup:
+        yield make
 
 
 @pytest.fixture

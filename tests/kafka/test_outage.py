@@ -15,6 +15,7 @@ from borealis_py.kafka.log import KafkaLog
 from borealis_py.log import topics
 from borealis_py.log.base import Committed, Feed, NewRecord, TookOver, TopicSpec, TransactorEvent
 from tests.kafka.waiter import Waiter
+from tests.support.answers import wait_for_answers
 from tests.support.resume import last_number
 
 pytestmark = pytest.mark.broker
@@ -35,7 +36,9 @@ def kill(broker: LocalBroker) -> None:
     psutil.Process(pid).wait(10)
 
 
-def test_reader_appender_and_transactor_live_through_a_killed_broker(own: LocalBroker, waiter: Waiter) -> None:
+def test_reader_appender_and_transactor_live_through_a_killed_broker(
+    own: LocalBroker, waiter: Waiter, monkeypatch: pytest.MonkeyPatch
+) -> None:
     log = KafkaLog(own.bootstrap)
     feed, rows, progress = Feed("feed"), Feed("rows"), Feed("progress")
     log.admin().create([TopicSpec(f.topic, config=topics.EVENT_TIME) for f in (feed, rows, progress)])
@@ -67,6 +70,7 @@ def test_reader_appender_and_transactor_live_through_a_killed_broker(own: LocalB
     assert reader.poll() == []
     assert appender.deliveries() == []
     own.up()
+    wait_for_answers(monkeypatch)
 
     assert [(d.token, d.offset, d.error) for d in waiter.deliver(appender, 10)] == [(i, i, None) for i in range(10, 20)]
     assert [r.value for r in waiter.read(reader, 10)] == [b"%d" % i for i in range(10, 20)]

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Callable, Mapping
+from contextlib import closing
 from typing import Protocol, TypeVar
 
 import pytest
@@ -14,6 +14,8 @@ from borealis_py.kafka import topic_watch
 from borealis_py.kafka.log import KafkaLog
 from borealis_py.log.base import Feed
 from borealis_py.log.foreign import Told, TopicWatch
+from tests.support.answers import wait_led
+from tests.support.running import PATIENCE_S, awaited, until
 
 Fill = Callable[[Feed, list[bytes]], None]
 A = TypeVar("A", covariant=True)
@@ -24,10 +26,7 @@ class Query(Protocol[A]):
 
 
 def told(watch: TopicWatch, partitions: list[int]) -> Mapping[int, Told]:
-    query = watch.ask_ends(partitions)
-    while (answer := query.poll()) is None:
-        time.sleep(0.001)
-    return answer
+    return awaited(watch.ask_ends(partitions).poll, "the ends are told")
 
 
 def test_it_wakes_when_an_answer_is_whole(log: KafkaLog, new_feed: Callable[..., Feed], fill: Fill) -> None:
@@ -37,7 +36,7 @@ def test_it_wakes_when_an_answer_is_whole(log: KafkaLog, new_feed: Callable[...,
 
     def answer(query: Query[A]) -> A:
         while (answer := query.poll()) is None:
-            assert woken.wait(30)
+            assert woken.wait(PATIENCE_S)
             woken.clear()
         return answer
 
@@ -56,6 +55,8 @@ def test_ends_of_partitions_that_came_after_the_first_question_are_told(
     assert told(watch, [0]) == {0: Told(0, 0)}
     admin = AdminClient({"bootstrap.servers": log.bootstrap})
     admin.create_partitions([NewPartitions(feed.topic, 3)])[feed.topic].result()
+    with closing(log.lookup()) as lookup:
+        wait_led(lookup, *(Feed(feed.topic, p) for p in range(3)))
     fill(Feed(feed.topic, 2), [b"1"])
     assert told(watch, [0, 1, 2]) == {0: Told(0, 0), 1: Told(0, 0), 2: Told(1, 1)}
     watch.close()
@@ -75,6 +76,5 @@ def test_what_is_committed_is_asked_for_less_often(
     assert told(watch, [0, 7]) == {0: Told(2, 2), 7: Told(None, None)}
     monkeypatch.setattr(topic_watch, "COMMITTED_S", 0)
     fill(feed, [b"3"])
-    while told(watch, [0, 7])[0] != Told(3, 3):
-        pass
+    until(lambda: told(watch, [0, 7])[0] == Told(3, 3), "what is committed is asked for again")
     watch.close()

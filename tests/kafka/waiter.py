@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from borealis_py.log.base import Appender, Delivery, Reader, Record
+from tests.support.running import PATIENCE_S
 
 T = TypeVar("T")
 
@@ -21,7 +22,7 @@ class Waiter:
     def wake(self) -> None:
         self.woken.set()
 
-    def until(self, condition: Callable[[], T], timeout_s: float = 60.0) -> T:
+    def until(self, condition: Callable[[], T], timeout_s: float = PATIENCE_S) -> T:
         deadline = time.monotonic() + timeout_s
         while not (found := condition()):
             assert time.monotonic() < deadline, "the condition did not come to hold"

@@ -34,7 +34,11 @@ T = TypeVar("T")
 MakeRedos = Callable[[ReplicaSpec, Kernel, Wake, RedoRunner], RedoRouter]
 
 
-def until(condition: Callable[[], bool], what: str, timeout_s: float = 60.0) -> None:
+PATIENCE_S = 120.0
+"""How long a test waits for what is to happen, however busy the machine is. It ends as soon as that has happened."""
+
+
+def until(condition: Callable[[], bool], what: str, timeout_s: float = PATIENCE_S) -> None:
     """Wait for a condition; fails by name."""
     deadline = time.monotonic() + timeout_s
     pause = threading.Event()
@@ -43,7 +47,7 @@ def until(condition: Callable[[], bool], what: str, timeout_s: float = 60.0) -> 
         pause.wait(0.02)
 
 
-def awaited(look: Callable[[], T | None], what: str, timeout_s: float = 60.0) -> T:
+def awaited(look: Callable[[], T | None], what: str, timeout_s: float = PATIENCE_S) -> T:
     """Wait for something to be there, and return it; fails by name."""
     seen: list[T] = []
 
