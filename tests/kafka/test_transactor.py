@@ -32,6 +32,7 @@ from borealis_py.log.base import (
 )
 from tests.kafka.waiter import Waiter
 from tests.support.resume import last_number
+from tests.support.running import PATIENCE_S
 
 NewFeed = Callable[..., Feed]
 COMPACT = ("cleanup.policy", "compact")
@@ -89,7 +90,7 @@ def committed(log: KafkaLog, feed: Feed) -> list[bytes | None]:
 def test_who_writes_on_into_a_transaction_is_left_alone_and_who_has_stopped_is_fenced(
     log: KafkaLog, waiter: Waiter, writer: Writer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(transactor_module, "_LOOK_S", 1.5)  # a broker may stand still for a moment
+    monkeypatch.setattr(transactor_module, "_LOOK_S", PATIENCE_S)  # a broker may stand still for a while
 
     def unended(committed: Lookup, raw: Lookup) -> int | None:
         end = raw.bounds(writer.rows)[1]
@@ -111,7 +112,8 @@ def test_who_writes_on_into_a_transaction_is_left_alone_and_who_has_stopped_is_f
     stopped.init_transactions(30)
     stopped.begin_transaction()
     stopped.produce(writer.rows.topic, b"and no more", partition=0)
-    stopped.flush(30)
+    stopped.flush(PATIENCE_S)
+    monkeypatch.setattr(transactor_module, "_LOOK_S", 0.3)
     assert other.take_over(3) == TookOver(3, 1)
     for each in (writer, other):
         each.transactor.close()
