@@ -8,6 +8,7 @@ from __future__ import annotations
 import fcntl
 import json
 import re
+import secrets
 import socket
 import subprocess
 import time
@@ -28,6 +29,13 @@ from borealis_py.kafka.errors import BrokerError
 from borealis_py.kafka.java import find_java
 from borealis_py.kafka.process_end import is_over, terminate
 
+GIVEN_PORTS = Path("/proc/sys/net/ipv4/ip_local_port_range")
+"""Where Linux says which ports it gives to connections, and to who asks for any."""
+GIVEN_ELSEWHERE = (49_152, 65_535)
+"""Those of other systems."""
+PORT_MIN, PORT_MAX = 10_000, 65_535
+"""Well-known services listen below."""
+PORTS_TRIED = 100
 LOG_BYTES_MAX = 10_000_000
 _TAIL_LINES = 20
 
@@ -286,8 +294,37 @@ def _listens(port: int) -> bool:
 
 
 def free_port() -> int:
-    """A port on which no process listens at present."""
+    """A port on which no process listens at present, another one each time. Whoever is to listen there starts only
+    seconds later: so it is none that the system gives to connections and to who asks for any, where there are others.
+    """
+    others = _ports_not_given()
+    for _ in range(PORTS_TRIED if others else 0):
+        port = others[secrets.randbelow(len(others))]
+        if port not in _chosen and _is_free(port):
+            _chosen.add(port)
+            return port
     with socket.socket() as probe:
         probe.bind((HOST, 0))
-        port: int = probe.getsockname()[1]
-        return port
+        found: int = probe.getsockname()[1]
+        return found
+
+
+_chosen = set[int]()
+
+
+def _ports_not_given() -> range:
+    """Ports that the system gives to nobody by itself, below those that it gives, or beyond; there may be none."""
+    try:
+        low, high = (int(text) for text in GIVEN_PORTS.read_text().split())
+    except (OSError, ValueError):
+        low, high = GIVEN_ELSEWHERE
+    return max(range(PORT_MIN, low), range(high + 1, PORT_MAX + 1), key=len)
+
+
+def _is_free(port: int) -> bool:
+    with socket.socket() as probe:
+        try:
+            probe.bind((HOST, port))
+        except OSError:
+            return False
+    return True

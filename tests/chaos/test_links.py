@@ -13,6 +13,7 @@ import pytest
 
 from borealis_py.kafka.broker import free_port
 from tests.chaos.links import HOST, Links
+from tests.support.nowhere import PORT
 from tests.support.running import until
 
 SHORT_S = 0.3
@@ -106,7 +107,7 @@ def test_a_reset_ends_all_connections_and_new_ones_work(talk: Talk) -> None:
 
 def test_without_a_broker_a_connection_ends_at_once(tmp_path: Path) -> None:
     port = free_port()
-    links = Links({"one": (port, free_port())}, tmp_path / "links.log")
+    links = Links({"one": (port, PORT)}, tmp_path / "links.log")
     with suppress(ConnectionResetError), socket.create_connection((HOST, port), 10) as client:  # or it is told at once
         assert client.recv(1) == b""
     links.close()

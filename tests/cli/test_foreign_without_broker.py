@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from borealis_py.kafka.broker import free_port
 from tests.cli.commands import Borealis
+from tests.support.nowhere import NOWHERE
 
 APP = """
 from borealis_py import App
@@ -52,7 +52,7 @@ def test_explain_shows_what_the_loss_of_each_input_costs(borealis: Borealis, her
 def test_without_a_broker_the_number_of_partitions_must_be_said(
     borealis: Borealis, here: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("BOREALIS_BOOTSTRAP", f"127.0.0.1:{free_port()}")
+    monkeypatch.setenv("BOREALIS_BOOTSTRAP", NOWHERE)
     (here / "app.py").write_text(app_text('start="earliest"'))
     for command in ("check", "explain"):
         said = borealis(command, "app.py")

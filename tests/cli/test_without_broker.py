@@ -17,6 +17,7 @@ from borealis_py.cli.console import print_json
 from borealis_py.cli.replica_table import duration
 from borealis_py.kafka.broker import free_port
 from tests.cli.commands import Borealis, app_text, chain_text
+from tests.support.nowhere import NOWHERE
 
 COMMANDS = [
     "broker",
@@ -148,7 +149,7 @@ def test_explain_shows_what_a_loss_costs(borealis: Borealis, here: Path) -> None
 def test_explain_tells_no_growth_without_a_broker(borealis: Borealis, here: Path) -> None:
     """Where one is asked for by its address, it says that none answers."""
     (here / "app.py").write_text(chain_text())
-    nowhere = f"127.0.0.1:{free_port()}"
+    nowhere = NOWHERE
     said = borealis("explain", "app.py", "--json", "--bootstrap", nowhere)
     assert (said.code, json.loads(said.out)["growth"]) == (0, None)
     assert said.err.strip() == f"how fast streams grow is not known: no broker answers at {nowhere}"
@@ -219,7 +220,7 @@ def test_debug_shows_the_traceback(borealis: Borealis, here: Path) -> None:
 def test_no_broker(borealis: Borealis, here: Path, monkeypatch: pytest.MonkeyPatch, arguments: list[str]) -> None:
     (here / "app.py").write_text(app_text())
     monkeypatch.setattr("borealis_py.kafka.admin.ANSWER_S", 0.3)
-    nobody = f"127.0.0.1:{free_port()}"
+    nobody = NOWHERE
     said = borealis(*arguments, "--bootstrap", nobody)
     assert said.code == 1
     assert f"no Kafka broker answers at {nobody}" in said.err

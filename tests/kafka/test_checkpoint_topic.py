@@ -7,7 +7,6 @@ from collections.abc import Iterator
 
 import pytest
 
-from borealis_py.kafka.broker import free_port
 from borealis_py.kafka.log import KafkaLog
 from borealis_py.log import topics
 from borealis_py.log.base import Feed, NewRecord
@@ -16,6 +15,7 @@ from borealis_py.node.checkpoint_topic import PART_BYTES, TopicLocation
 from borealis_py.node.checkpoints import KEEP, CheckpointStore
 from borealis_py.node.recovering.checkpoint_files import names_in
 from tests.node.texts import Numbers, Text, checkpoint, numbers
+from tests.support.nowhere import NOWHERE
 
 _numbers = itertools.count()
 
@@ -112,7 +112,7 @@ def test_a_store_keeps_the_newest_and_reads_those_of_peers(log: KafkaLog, app: s
 
 def test_a_silent_broker_costs_a_checkpoint_and_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(checkpoint_topic, "WRITE_S", 0.3)
-    nowhere = TopicLocation(KafkaLog(f"127.0.0.1:{free_port()}"), "app", "q.r0")
+    nowhere = TopicLocation(KafkaLog(NOWHERE), "app", "q.r0")
     nowhere._files = {}
     with pytest.raises(OSError, match=r"not written within 0\.3 s"):
         nowhere.write("a", b"1")

@@ -13,11 +13,11 @@ from typing import cast
 import pytest
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
-from borealis_py.kafka.broker import free_port
 from borealis_py.kafka.log import KafkaLog
 from borealis_py.log import topics
 from borealis_py.log.base import Feed, LogError, LogUnreachable, OffsetGone, TopicSpec, Unknown
 from tests.kafka.waiter import Waiter
+from tests.support.nowhere import NOWHERE
 from tests.support.resume import last_number
 from tests.support.trimming import delete_before
 
@@ -30,7 +30,7 @@ def nobody(monkeypatch: pytest.MonkeyPatch) -> KafkaLog:
     """A log where no broker is."""
     for module in ("lookup", "admin"):
         monkeypatch.setattr(f"borealis_py.kafka.{module}.ANSWER_S", 0.3)
-    return KafkaLog(f"127.0.0.1:{free_port()}")
+    return KafkaLog(NOWHERE)
 
 
 def test_a_log_travels(log: KafkaLog) -> None:

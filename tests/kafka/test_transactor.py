@@ -11,7 +11,6 @@ from confluent_kafka import KafkaError, KafkaException, Producer
 from structlog.testing import capture_logs
 
 from borealis_py.kafka import transactor as transactor_module
-from borealis_py.kafka.broker import free_port
 from borealis_py.kafka.client import ClientLog
 from borealis_py.kafka.log import KafkaLog
 from borealis_py.kafka.lookup import KafkaLookup
@@ -31,6 +30,7 @@ from borealis_py.log.base import (
     Unknown,
 )
 from tests.kafka.waiter import Waiter
+from tests.support.nowhere import NOWHERE
 from tests.support.resume import last_number
 from tests.support.running import PATIENCE_S
 
@@ -245,7 +245,7 @@ def test_records_that_cannot_be_read_back_are_told_once_and_without_a_trace(
 
 def test_without_a_broker_the_outcome_is_unknown(waiter: Waiter, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(transactor_module, "_ANSWER_S", 0.5)
-    nowhere = Writer(KafkaLog(f"127.0.0.1:{free_port()}"), waiter, Feed("rows"), Feed("progress"))
+    nowhere = Writer(KafkaLog(NOWHERE), waiter, Feed("rows"), Feed("progress"))
     event = nowhere.take_over(1)
     assert isinstance(event, Unknown)
     assert event.attempt == 1
@@ -279,7 +279,7 @@ class EagerProducer(FencedProducer):
 
 
 def test_a_fenced_writer_says_so_although_its_client_fails_again_while_it_is_let_go(waiter: Waiter) -> None:
-    writer = Writer(KafkaLog(f"127.0.0.1:{free_port()}"), waiter, Feed("rows"), Feed("progress"))
+    writer = Writer(KafkaLog(NOWHERE), waiter, Feed("rows"), Feed("progress"))
     writer.transactor._producer = FencedProducer()  # type: ignore[assignment]
     assert writer.commit(1, b"1") == Fenced(1)
     writer.transactor.close()
@@ -309,7 +309,7 @@ def test_a_close_that_waits_no_longer_takes_nothing_from_under_the_thread(
     monkeypatch.setattr(transactor_module, "Producer", lambda config: EagerProducer())
     for limit in ("_ANSWER_S", "_ABORT_S"):
         monkeypatch.setattr(transactor_module, limit, 0.0)
-    transactor = KafkaLog("127.0.0.1:1").transactor("t", Feed("p"), waiter.wake, last_number(Feed("p")))
+    transactor = KafkaLog(NOWHERE).transactor("t", Feed("p"), waiter.wake, last_number(Feed("p")))
     transactor.take_over(1)
     assert begun.wait(60)
     transactor.close()

@@ -14,6 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from borealis_py.config.address import Address, AddressError, HttpUnavailable
+from borealis_py.kafka.broker import free_port
 from borealis_py.observe import http_server
 from borealis_py.observe.http_routes import replica_routes
 from borealis_py.observe.http_server import HttpServer
@@ -205,7 +206,7 @@ def test_too_many_at_once_are_turned_away(server: HttpServer, monkeypatch: pytes
 
 
 def test_close_ends_what_is_open_and_may_be_repeated(board: StatusRegistry) -> None:
-    server = HttpServer(HERE, replica_routes(board))
+    server = HttpServer(Address("127.0.0.1", free_port()), replica_routes(board))  # nobody else's when it is closed
     host, port = where(server)
     with socket.create_connection((host, port), 20) as waiting:
         waiting.sendall(b"GET /healthz HTTP/1.1\r\n")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import signal
-import socket
 import subprocess
 import sys
 import urllib.request
@@ -18,6 +17,7 @@ from typing import Any
 import psutil
 import pyspark
 
+from borealis_py.kafka.broker import free_port
 from tests.drills.processes import ROOT, Process
 from tests.support.running import until
 
@@ -25,11 +25,6 @@ HOME = Path(pyspark.__file__).parent
 HOST = ("--host", "127.0.0.1")
 QUICK = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"
 """Java's options for what does little and starts often."""
-
-
-def _free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        return int(server.getsockname()[1])
 
 
 def _start(output: Path, name: str, *arguments: str) -> Process:
@@ -114,7 +109,7 @@ class Cluster:
 @contextmanager
 def standalone(directory: Path, cores: int) -> Iterator[Cluster]:
     """One whose worker with so many cores is there."""
-    cluster = Cluster(directory, _free_port(), _free_port(), cores)
+    cluster = Cluster(directory, free_port(), free_port(), cores)
     try:
         cluster.start_master()
         cluster.add_worker()

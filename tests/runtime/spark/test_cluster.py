@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from borealis_py.kafka.broker import free_port
 from borealis_py.runtime.spark.cluster import free_slots
+from tests.support.nowhere import PORT
 
 
 def worker(host: str, free: int, memory_mb: int, state: str = "ALIVE") -> dict[str, Any]:
@@ -75,8 +75,8 @@ def test_what_is_no_page_of_a_master_at_work_tells_nothing(page: object) -> None
 
 
 def test_nobody_there_tells_nothing() -> None:
-    assert free_slots("spark://127.0.0.1:7077", free_port(), 512, ()) is None
-    assert free_slots("yarn", free_port(), 512, ()) is None
+    assert free_slots("spark://127.0.0.1:7077", PORT, 512, ()) is None
+    assert free_slots("yarn", PORT, 512, ()) is None
 
 
 def test_of_several_masters_the_one_at_work_is_asked() -> None:
