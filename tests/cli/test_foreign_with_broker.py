@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+import urllib.error
 import urllib.request
 from pathlib import Path
 from typing import Any
@@ -22,7 +23,7 @@ from borealis_py.log import topics
 from borealis_py.log.base import Feed
 from tests.cli.commands import Borealis, status
 from tests.cli.foreign_topic import Topic, app_text
-from tests.support.running import until
+from tests.support.running import PATIENCE_S, awaited, until, until_equal
 
 pytestmark = [pytest.mark.broker, pytest.mark.timeout(180)]
 
@@ -39,6 +40,12 @@ def owned(borealis: Borealis, app: str) -> list[dict[str, Any]]:
     """The inputs of the ingress that copies; none: no one does."""
     found = (one for one in status(borealis, app)["ingresses"] if one["running"] and one["role"] == "owner")
     return next((one["inputs"] for one in found), [])
+
+
+def copied(borealis: Borealis, app: str, rows: list[int]) -> list[dict[str, Any]] | None:
+    """The same, where so many rows of each have been copied."""
+    found = owned(borealis, app)
+    return found if [one["rows"] for one in found] == rows else None
 
 
 def refused_to_skip(borealis: Borealis, wait: tuple[str, ...]) -> bool:
@@ -105,8 +112,7 @@ def test_bad_records_cost_only_themselves_and_are_told(
             row(), b"not json", b"[1]", row(euros="much"), row(at=None), row(at=now_ms() - 60_000),
             row(at=now_ms() + 3_600_000), row("ping"), row("rome"),
         )  # fmt: skip
-        until(lambda: [i["rows"] for i in owned(borealis, "bad")] == [2, 0], "the good rows are copied")
-        first = owned(borealis, "bad")[0]
+        first, _ = awaited(lambda: copied(borealis, "bad", [2, 0]), "the good rows are copied")
         assert (first["late"], first["dead"]) == (1, 5)
         assert "source orders: 1 row came later than its lateness allows" in borealis("status", "--app", "bad").err
         letters = KafkaLog(bootstrap).lookup()
@@ -175,6 +181,17 @@ def reasons(bootstrap: str, feed: Feed) -> list[str]:
     return found
 
 
+def page(url: str) -> str:
+    """What a page says, whatever its status is."""
+    try:
+        with urllib.request.urlopen(url, timeout=PATIENCE_S) as answer:
+            text: str = answer.read().decode()
+    except urllib.error.HTTPError as exc:
+        with exc:
+            text = exc.read().decode()
+    return text
+
+
 def foreground(*arguments: str) -> subprocess.Popen[str]:
     """`borealis ingress` as a process."""
     command = [sys.executable, "-m", "borealis_py.cli.main", "ingress", *arguments]
@@ -190,25 +207,22 @@ def test_an_ingress_runs_alone_in_a_container_and_reads_another_cluster(
     assert borealis("up", "app.py", "--describe-only").code == 0
     process = foreground("0", "--app", "alone", "--http", "127.0.0.1:0")
     try:
-        until(lambda: [i["rows"] for i in owned(borealis, "alone")] == [2, 0], "the rows of an hour ago are copied")
+        awaited(lambda: copied(borealis, "alone", [2, 0]), "the rows of an hour ago are copied")
         (one,) = (i for i in status(borealis, "alone")["ingresses"] if i["running"])
         assert (one["pid"], one["ingress"], one["cluster"]) == (process.pid, 0, "eu")
-        for page in ("healthz", "readyz"):
-            with urllib.request.urlopen(f"{one['http']}/{page}", timeout=10) as answer:
-                assert answer.read() == b"ok\n"
-        with urllib.request.urlopen(f"{one['http']}/metrics", timeout=10) as answer:
-            assert 'borealis_ingress_rows_total{app="alone",ingress="0",input="orders.0",source="orders"} 2.0' in (
-                answer.read().decode()
-            )
+        for path in ("healthz", "readyz"):
+            until_equal(lambda path=path: page(f"{one['http']}/{path}"), "ok\n", f"{path} says that it copies")
+        line = 'borealis_ingress_rows_total{app="alone",ingress="0",input="orders.0",source="orders"} 2.0'
+        until(lambda: line in page(f"{one['http']}/metrics").splitlines(), "the metrics say so, too")
         process.send_signal(signal.SIGTERM)
-        assert process.wait(30) == 0, process.stderr and process.stderr.read()
-        assert not owned(borealis, "alone")
+        assert process.wait(PATIENCE_S) == 0, process.stderr and process.stderr.read()
+        until_equal(lambda: owned(borealis, "alone"), [], "it is said to have ended")
     finally:
         process.kill()
         process.communicate()
     (here / "borealis.yaml").write_text("clusters: {}\n")
     refused = foreground("0", "--app", "alone")
-    _, err = refused.communicate(timeout=60)
+    _, err = refused.communicate(timeout=PATIENCE_S)
     assert (refused.returncode, "cluster 'eu' is not under `clusters:`" in err) == (REFUSED.code, True)
 
 

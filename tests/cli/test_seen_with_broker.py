@@ -28,7 +28,7 @@ from borealis_py.kafka.log import KafkaLog
 from borealis_py.log.messages import SourceFailure
 from sunion.model import Kind
 from tests.cli.commands import Borealis, status
-from tests.support.running import until
+from tests.support.running import PATIENCE_S, until, until_equal
 
 pytestmark = [pytest.mark.broker, pytest.mark.timeout(240)]
 APP, OTHER = "seen", "seen-other"
@@ -70,7 +70,7 @@ def _there(there: None) -> None:
 
 def get(url: str) -> tuple[int, str]:
     try:
-        with urllib.request.urlopen(url, timeout=20) as response:
+        with urllib.request.urlopen(url, timeout=PATIENCE_S) as response:
             return response.status, response.read().decode()
     except urllib.error.HTTPError as exc:
         with exc:
@@ -89,10 +89,15 @@ def urls(borealis: Borealis) -> dict[str, str]:
 
 def test_a_process_answers_for_all_its_replicas(borealis: Borealis) -> None:
     (url,) = set(urls(borealis).values())
-    assert get(f"{url}/healthz") == get(f"{url}/readyz") == (200, "ok\n")
-    replicas = page(url)["replicas"]
-    assert [(r["node"], r["replica"], r["state"]) for r in replicas] == [(*key, "STABLE") for key in REPLICAS]
-    assert f"borealis_replicas_ready {len(REPLICAS)}.0" in get(f"{url}/metrics")[1].splitlines()
+    for path in ("healthz", "readyz"):
+        until_equal(lambda path=path: get(f"{url}/{path}"), (200, "ok\n"), f"{path} says that they run")
+    until_equal(
+        lambda: [(r["node"], r["replica"], r["state"]) for r in page(url)["replicas"]],
+        [(*key, "STABLE") for key in REPLICAS],
+        "all are up to date",
+    )
+    ready = f"borealis_replicas_ready {len(REPLICAS)}.0"
+    until(lambda: ready in get(f"{url}/metrics")[1].splitlines(), "the metrics say that all are ready")
     assert get(f"{url}/nonsense")[0] == 404
 
 
@@ -109,11 +114,12 @@ def test_a_threshold_shows_where_it_is_obeyed(borealis: Borealis) -> None:
     assert borealis("threshold", "sums", "700ms", "--app", APP).code == 0
     until(lambda: page(url)["thresholds_us"]["sums"] == 700_000, "it is on the page")
     line = 'borealis_replica_delay_threshold_seconds{app="seen",node="sums",replica="0"} 0.7'
-    assert line in get(f"{url}/metrics")[1].splitlines()
+    until(lambda: line in get(f"{url}/metrics")[1].splitlines(), "it is in the metrics")
 
 
 @pytest.mark.parametrize("command", ["status", "top"])
 def test_two_apps_on_one_broker_do_not_see_each_other(borealis: Borealis, command: str) -> None:
+    assert borealis("threshold", "sums", "700ms", "--app", APP).code == 0
     one, other = (json.loads(borealis(command, "--json", "--app", app).out) for app in (APP, OTHER))
     for found in (one, other):
         assert [(r["node"], r["replica"]) for r in found["replicas"]] == REPLICAS
@@ -136,7 +142,8 @@ def test_a_lost_source_costs_what_was_explained(borealis: Borealis, bootstrap: s
             stack.enter_context(publisher(source, app=APP, bootstrap=bootstrap))
         until(lambda: all(r["stable_lag_s"] < 2 for r in status(borealis, APP)["replicas"]), "all are up to date")
         assert borealis("fail", "source", "left", "--for", "60s", "--app", APP).code == 0
-        assert page(urls(borealis)["cut"])["failed_sources_until_wall_us"].keys() == {"left"}
+        url = urls(borealis)["cut"]
+        until_equal(lambda: set(page(url)["failed_sources_until_wall_us"]), {"left"}, "the page says that it is lost")
         for query in ("sums", "every"):
             stop, lost = threading.Event(), explained[query]["missing_sources"]
             with closing(live(log, state, query, False, stop, empty=True)) as changes:
@@ -148,8 +155,8 @@ def test_a_lost_source_costs_what_was_explained(borealis: Borealis, bootstrap: s
             }
             assert found == explained[query]
         put_settings(log, APP, {"fail/left": SourceFailure(0)})
-        samples = get(f"{urls(borealis)['cut']}/metrics")[1]
-        assert re.search(r'_events_total{app="seen",event="FIRST_TENTATIVE",node="cut",replica="0"} [1-9]', samples)
+        counted = re.compile(r'_events_total{app="seen",event="FIRST_TENTATIVE",node="cut",replica="0"} [1-9]')
+        until(lambda: counted.search(get(f"{url}/metrics")[1]) is not None, "the metrics count it")
     assert [explained[q]["completeness"] for q in ("sums", "every")] == [0.5, 0.75]
 
 
@@ -223,7 +230,7 @@ def test_sigterm_ends_it_with_the_process(borealis: Borealis, site: Path) -> Non
     cut = status(borealis, APP)["replicas"][0]
     process = psutil.Process(cut["pid"])
     process.send_signal(signal.SIGTERM)
-    process.wait(30)
+    process.wait(PATIENCE_S)
     with pytest.raises(urllib.error.URLError):
         get(f"{cut['http']}/healthz")
     log = (site / f".borealis/{APP}/replica-0.log").read_text()

@@ -61,6 +61,20 @@ def awaited(look: Callable[[], T | None], what: str, timeout_s: float = PATIENCE
     return seen[0]
 
 
+def until_equal(look: Callable[[], T], wanted: T, what: str, timeout_s: float = PATIENCE_S) -> None:
+    """Wait until this is what is seen; fails by name, with what was seen last."""
+    seen: list[T] = []
+
+    def same() -> bool:
+        seen[:] = [look()]
+        return seen[0] == wanted
+
+    try:
+        until(same, what, timeout_s)
+    except AssertionError as exc:
+        raise AssertionError(f"{exc}: {seen[0]!r}, not {wanted!r}") from exc
+
+
 class RunningApp:
     """An app on a broker. A replica index can be started and stopped repeatedly."""
 
