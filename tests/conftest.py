@@ -15,6 +15,7 @@ from hypothesis import HealthCheck, settings
 from borealis_py.kafka.broker import LocalBroker, free_port
 from borealis_py.kafka.errors import BrokerError
 from tests.examples import examples
+from tests.support import whole_run
 from tests.support.wheel import build
 from tests.tiers import plugin
 from tests.tiers.plugin import (  # noqa: F401  hooks
@@ -96,6 +97,7 @@ def rewrite(request: pytest.FixtureRequest) -> bool:
 def pytest_configure(config: pytest.Config) -> None:
     """kafka-python reads its own resources in a way that Python 3.11 calls deprecated."""
     plugin.register(config)
+    whole_run.register(config)
     config.addinivalue_line("filterwarnings", "ignore:(read|open)_text is deprecated:DeprecationWarning")
 
 

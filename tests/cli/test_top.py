@@ -211,7 +211,9 @@ def test_a_key_ends_it_and_the_terminal_is_as_before(open_terminal: Callable[[],
     assert follower.closed
 
 
-def test_a_signal_ends_it_and_the_terminal_is_as_before(open_terminal: Callable[[], Terminal]) -> None:
+def test_a_signal_ends_it_and_the_terminal_is_as_before(
+    open_terminal: Callable[[], Terminal], request: pytest.FixtureRequest
+) -> None:
     terminal, follower, before = open_terminal(), Scripted(a_view()), signal.getsignal(signal.SIGINT)
     stop = threading.Event()
 
@@ -225,5 +227,8 @@ def test_a_signal_ends_it_and_the_terminal_is_as_before(open_terminal: Callable[
     with setting(stop, *top.SIGNALS):
         watch(follower, 0.05, stop)  # type: ignore[arg-type]
     thread.join()
+    interrupts = request.config.pluginmanager.get_plugin("interrupts")
+    assert interrupts is not None
+    interrupts.forget()
     assert terminal.restored
     assert signal.getsignal(signal.SIGINT) is before
