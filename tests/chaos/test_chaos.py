@@ -11,6 +11,7 @@ from tests.chaos.arena import arena
 from tests.chaos.faults import draw
 from tests.chaos.report import timeline
 from tests.chaos.run import Done, run
+from tests.support.right import exactly
 
 SEED = 1
 KINDS = ("replica killed", "link cut", "connections reset", "source lost", "malformed burst")
@@ -30,7 +31,8 @@ def test_five_faults_in_a_row_lose_repeat_and_change_nothing(tmp_path: Path) -> 
         done = run(it, faults, note)
         print(f"seed {SEED}", timeline(done, done[0].begin_us), sep="\n")
         verdict = it.end()
-    assert (verdict.kinds, verdict.undecided) == (set(), [])
+    with exactly():
+        assert (verdict.kinds, verdict.undecided) == (set(), [])
     assert sorted(f.fault.kind for f in done) == sorted(KINDS)
     assert told[-1] == len(KINDS)
     assert all(verdict.looked_at[what] > 50 for what in ("corrected rows", "tentative statements", "progress records"))

@@ -18,6 +18,7 @@ from tests.chaos.links import Links
 from tests.drills.cluster import wall_us
 from tests.drills.network import SOURCES
 from tests.drills.poison import KERNEL, WHATS
+from tests.support.right import exactly
 from tests.support.running import until
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(600)]
@@ -44,7 +45,8 @@ def test_an_old_life_that_wakes_up_beside_the_new_one_ends_by_name(beside: Arena
     for wait in steps:
         until(wait, "the next step", WHILE_S)
     (verdict,) = beside.verdicts
-    assert (verdict.anomalies, verdict.undecided) == ([], [])
+    with exactly():
+        assert (verdict.anomalies, verdict.undecided) == ([], [])
     assert verdict.looked_at["corrected rows"] > 20
 
 
@@ -64,6 +66,7 @@ def test_what_nobody_can_use_is_a_dead_letter_once_and_changes_nothing_else(besi
         verdict = cluster.judge()
     finally:
         cluster.close()
-    assert (verdict.anomalies, verdict.undecided) == ([], [])
+    with exactly():
+        assert (verdict.anomalies, verdict.undecided) == ([], [])
     assert verdict.looked_at["dead letters"] == 2 * len(SOURCES) * (len(WHATS) - len(KERNEL))
     assert verdict.looked_at["refused by kernels"] == 2 * len(SOURCES) * len(KERNEL)

@@ -10,6 +10,7 @@ from tests.drills.cluster import Cluster, cluster
 from tests.drills.family import idle_workers
 from tests.drills.network import QUERY
 from tests.drills.plan import SLACK, Member, Plan
+from tests.support.right import exactly
 
 pytestmark = [pytest.mark.e2e, pytest.mark.spark, pytest.mark.timeout(600)]
 
@@ -23,7 +24,8 @@ def test_a_redo_runs_on_spark_and_one_that_hangs_inline(bootstrap: str, tmp_path
         a_redo_that_hangs(it, it_redoes)
         it.finish()
         verdict = it.judge()
-        assert (verdict.kinds, verdict.undecided) == (set(), [])
+        with exactly():
+            assert (verdict.kinds, verdict.undecided) == (set(), [])
         assert verdict.looked_at["tentative statements"] > 30
 
 

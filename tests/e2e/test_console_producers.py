@@ -21,6 +21,7 @@ from tests.cli.commands import Borealis, borealis  # noqa: F401  # a fixture
 from tests.cli.foreign_topic import Topic
 from tests.support import kafka_tools
 from tests.support.results import Results
+from tests.support.right import exactly
 from tests.support.running import until
 
 pytestmark = [pytest.mark.e2e, pytest.mark.broker, pytest.mark.timeout(180)]
@@ -70,7 +71,8 @@ def write_lines(command: Sequence[str], bootstrap: str, borealis: Borealis) -> N
         )
         assert done.returncode == 0, done.stderr
         until(lambda: len(results.seen) >= len(rows), "each line is a row")
-    assert sorted((row.value for row in results.seen), key=lambda row: row["n"]) == rows
+    with exactly():
+        assert sorted((row.value for row in results.seen), key=lambda row: row["n"]) == rows
     until(lambda: dead_letters(bootstrap) != [], "what is no JSON is a dead letter")
     ((why, raw),) = dead_letters(bootstrap)
     assert (why.startswith("malformed: not JSON"), raw) == (True, b"no JSON"), why

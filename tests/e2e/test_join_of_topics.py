@@ -19,6 +19,7 @@ from borealis_py.log import topics
 from borealis_py.log.base import Feed
 from tests.cli.commands import Borealis, borealis, status  # noqa: F401  # a fixture
 from tests.support.results import Results
+from tests.support.right import exactly
 from tests.support.running import awaited, until
 from tests.support.two_brokers import FIRST, SECOND, START_S, TwoBrokers
 from tests.support.writers import Writer, lying_in
@@ -133,7 +134,8 @@ def test_a_left_join_is_whole_whatever_was_killed(
     assert ingresses.killed == 3
     assert {n for one in (writers[0], writers[2]) for n in one.acknowledged} <= {row["id"] for row in orders}
     assert sorted(writers[1].acknowledged) == sorted(row["id"] for row in payments)
-    assert sorted(pair_of(row.value) for row in corrected.seen) == sorted(sent, key=lambda one: one[0])
+    with exactly():
+        assert sorted(pair_of(row.value) for row in corrected.seen) == sorted(sent, key=lambda one: one[0])
     exact = {one[0]: one for one in sent}
     corrected_later = [n for n, one in guessed.items() if one != exact[n]]
     assert corrected_later, "nothing that was tentative was wrong: no payment came too late for it"

@@ -15,6 +15,7 @@ import pytest
 
 from borealis_py.demo import scenario
 from borealis_py.protocol.settings import Timing
+from tests.support.right import exactly
 from tests.support.running import PATIENCE_S, until_equal
 
 pytestmark = [pytest.mark.e2e, pytest.mark.broker, pytest.mark.spark, pytest.mark.timeout(400)]
@@ -43,6 +44,7 @@ def report(out: Path) -> dict[str, Any]:
     return report
 
 
+@exactly()
 def test_stable_results_are_right_and_never_change(report: dict[str, Any]) -> None:
     assert report["stable_results"] > 100
     assert report["stable_results_changed"] == 0
@@ -50,6 +52,7 @@ def test_stable_results_are_right_and_never_change(report: dict[str, Any]) -> No
     assert report["unreadable_records"] == 0
 
 
+@exactly()
 def test_the_corrected_streams_equal_the_recomputation_in_pandas(report: dict[str, Any]) -> None:
     assert report["corrected_results"] == report["stable_results"]
     assert report["corrected_missing"] == report["corrected_duplicated"] == report["corrected_different"] == 0
@@ -59,10 +62,12 @@ def test_the_corrected_streams_equal_the_recomputation_in_pandas(report: dict[st
 def test_tentative_results_were_seen_and_are_right(report: dict[str, Any]) -> None:
     assert report["tentative_results"] > 0
     assert report["tentative_buckets"] > 0
-    assert report["tentative_wrong"] == 0
-    assert report["tentative_content_right"] is True
+    with exactly():
+        assert report["tentative_wrong"] == 0
+        assert report["tentative_content_right"] is True
 
 
+@exactly()
 def test_replicas_agree_and_the_audit_finds_nothing(report: dict[str, Any]) -> None:
     assert report["replicas_identical"] is True
     assert report["audit_differences"] == 0

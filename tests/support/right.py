@@ -1,30 +1,23 @@
-"""What no test forgives: results that are wrong. A red test that says so is never run a second time."""
+"""What no test forgives: data that are wrong. A red test that found some is never run a second time."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Protocol
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 
 class WrongDataError(AssertionError):
     """Results are wrong, missing or twice, or nobody could tell: a bug, however busy the machine is."""
 
 
-class Judged(Protocol):
-    """A verdict of the checker."""
-
-    @property
-    def anomalies(self) -> Sequence[object]: ...
-
-    @property
-    def undecided(self) -> Sequence[object]: ...
-
-
-def assert_right(verdict: Judged) -> None:
-    """Nothing is wrong in the app's topics, and nothing undecided.
+@contextmanager
+def exactly() -> Iterator[None]:
+    """What is asserted in it, or in the test that it decorates, is about data.
 
     Raises:
-        WrongDataError: with what is.
+        WrongDataError: an assertion failed.
     """
-    if verdict.anomalies or verdict.undecided:
-        raise WrongDataError(f"anomalies {verdict.anomalies}, undecided {verdict.undecided}")
+    try:
+        yield
+    except AssertionError as exc:
+        raise WrongDataError(str(exc)) from exc

@@ -134,3 +134,12 @@ def test_a_file_that_needs_it_often_is_red(tmp_path: Path) -> None:
     for _ in range(reruns.RUNS):
         reruns.note([], ledger)
     assert reruns.note(["a", "b"], ledger) == []
+
+
+def test_what_is_asserted_about_data_is_not_run_again(files: Path, tmp_path: Path) -> None:
+    (files / "test_wrong.py").write_text(
+        "from tests.support.right import exactly\n\n@exactly()\ndef test_it(tmp_path):\n    assert 1 == 2, tmp_path\n"
+    )
+    ended, printed = run_one(stage(files, "test_wrong.py"), tmp_path)
+    assert ended.red == {"test_wrong.py": True}
+    assert "assert 1 == 2" in printed
