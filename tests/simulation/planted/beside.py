@@ -150,6 +150,7 @@ BUGS = (
         ("expired",),
         ("convergence",),
         30,
+        found=2,
     ),
     Bug(
         "incarnations outlive the heartbeats",
@@ -159,8 +160,16 @@ BUGS = (
         LATE,
         12,
         change=_started_without_heartbeats,
+        found=1,
     ),
-    Bug("a cursor beyond the end ends the replica", "liveness", _beyond_the_end_nothing_comes, ("made_again",), LATE),
+    Bug(
+        "a cursor beyond the end ends the replica",
+        "liveness",
+        _beyond_the_end_nothing_comes,
+        ("made_again",),
+        LATE,
+        found=1,
+    ),
     Bug(
         "settings are read over the holes of compaction",
         "liveness",
@@ -169,6 +178,7 @@ BUGS = (
         LATE,
         12,
         change=_and_compacted,
+        found=1,
     ),
     Bug(
         "a heartbeat is the replica's that its key names",
@@ -178,12 +188,23 @@ BUGS = (
         ("superseded", "exception", "stagger", "diverged"),
         60,
         2,
+        found=2,
     ),
     Bug(
-        "deep nesting is garbage in control", "liveness", _heartbeats_are_not_too_deep, ("bad_control",), ("exception",)
+        "deep nesting is garbage in control",
+        "liveness",
+        _heartbeats_are_not_too_deep,
+        ("bad_control",),
+        ("exception",),
+        found=1,
     ),
     Bug(
-        "deep nesting is garbage in settings", "liveness", _settings_are_not_too_deep, ("bad_settings",), ("exception",)
+        "deep nesting is garbage in settings",
+        "liveness",
+        _settings_are_not_too_deep,
+        ("bad_settings",),
+        ("exception",),
+        found=1,
     ),
     Bug(
         "of the rows beside a poisoned one none is to blame",
@@ -191,6 +212,7 @@ BUGS = (
         _whoever_is_there_is_to_blame,
         ("poison",),
         ("stable", "dead letters", "client"),
+        found=1,
     ),
     Bug(
         "a replica whose kernel fails ends, and starts again",
@@ -210,5 +232,6 @@ BUGS = (
             "retention",
         ),
         30,
+        found=3,
     ),
 )

@@ -56,5 +56,6 @@ BUGS = (
         ("diverged",),
         3,
         change=_two_replicas,
+        found=1,
     ),
 )

@@ -175,7 +175,7 @@ def _adopted_state_left_out() -> Any:
 
 WRONG = ("stable", "exception", "hole", "convergence", "redo", "client", "frontiers", "corrected")
 BUGS = (
-    Bug("tentative input is not stable", "safety", _tentative_taken_for_stable, SOURCES, WRONG, nodes=2),
+    Bug("tentative input is not stable", "safety", _tentative_taken_for_stable, SOURCES, WRONG, nodes=2, found=1),
     Bug(
         "R5 all replicas are read",
         "liveness",
@@ -184,6 +184,7 @@ BUGS = (
         ("availability", "convergence", "held"),
         60,
         2,
+        found=1,
     ),
     Bug(
         "B37 a stream is opened where its next bucket lies",
@@ -193,6 +194,7 @@ BUGS = (
         WRONG,
         40,
         2,
+        found=1,
     ),
     Bug(
         "B15 who may still say it stably is awaited",
@@ -203,6 +205,7 @@ BUGS = (
         60,
         2,
         _pairs,
+        found=4,
     ),
     Bug("B15 who is late is not awaited", "quality", _awaited_for_ever, (*SOURCES, "crash"), (), nodes=2),
     Bug(
@@ -214,8 +217,18 @@ BUGS = (
         40,
         3,
         _delayed,
+        found=1,
     ),
-    Bug("B11 budgets shrink along a chain", "liveness", _the_same_budget_everywhere, SOURCES, ("availability",), 40, 3),
+    Bug(
+        "B11 budgets shrink along a chain",
+        "liveness",
+        _the_same_budget_everywhere,
+        SOURCES,
+        ("availability",),
+        40,
+        3,
+        found=32,
+    ),
     Bug(
         "B11 who is nearer to the sources waits less",
         "liveness",
@@ -224,6 +237,7 @@ BUGS = (
         ("content", "availability"),
         30,
         3,
+        found=9,
     ),
     Bug(
         "B10 each input is late by itself",
@@ -233,9 +247,28 @@ BUGS = (
         ("content", "premature"),
         30,
         3,
+        found=1,
     ),
-    Bug("a result says what its upstream lacked", "safety", _upstreams_lack_forgotten, SOURCES, ("label",), 30, 2),
-    Bug("completeness counts what upstream lacked", "safety", _tentative_counts_as_whole, SOURCES, ("label",), 30, 2),
+    Bug(
+        "a result says what its upstream lacked",
+        "safety",
+        _upstreams_lack_forgotten,
+        SOURCES,
+        ("label",),
+        30,
+        2,
+        found=1,
+    ),
+    Bug(
+        "completeness counts what upstream lacked",
+        "safety",
+        _tentative_counts_as_whole,
+        SOURCES,
+        ("label",),
+        30,
+        2,
+        found=1,
+    ),
     Bug(
         "B2 what the peer said goes into the own topic",
         "safety",
@@ -243,6 +276,7 @@ BUGS = (
         SOURCES,
         ("stable", "corrected"),
         60,
+        found=3,
     ),
     Bug(
         "B44 the checkpoint is that of the bucket asked for",
@@ -251,6 +285,7 @@ BUGS = (
         SOURCES,
         WRONG,
         60,
+        found=3,
     ),
     Bug(
         "B44 no further than the live frontier",
@@ -259,6 +294,7 @@ BUGS = (
         SOURCES,
         (*WRONG, "job"),
         130,
+        found=121,
     ),
-    Bug("B44 the peer's state is taken", "safety", _adopted_state_left_out, SOURCES, WRONG, 60),
+    Bug("B44 the peer's state is taken", "safety", _adopted_state_left_out, SOURCES, WRONG, 60, found=3),
 )

@@ -144,6 +144,7 @@ BUGS = (
         _no_fence_after_unknown,
         ("commits",),
         ("corrected", "exception", "dead letters"),
+        found=1,
     ),
     Bug(
         "B7 an unknown outcome is not a commit",
@@ -152,6 +153,7 @@ BUGS = (
         ("commits", "cut_corrected", "resets"),
         ("corrected", "dead letters"),
         30,
+        found=1,
     ),
     Bug(
         "B7 progress is read after the fence",
@@ -160,6 +162,7 @@ BUGS = (
         WRITER,
         ("corrected", "dead letters", "convergence"),
         40,
+        found=1,
     ),
     Bug(
         "R10 zombies are fenced",
@@ -168,6 +171,7 @@ BUGS = (
         WRITER,
         ("corrected", "exception", "dead letters", "input"),
         80,
+        found=2,
     ),
     Bug(
         "R10 progress is where the rows end",
@@ -175,11 +179,12 @@ BUGS = (
         _progress_one_too_far,
         (),
         ("corrected", "dead letters", "convergence", "end"),
+        found=1,
     ),
-    Bug("R10 rows go in their order", "safety", _rows_in_any_order, SOURCES, ("corrected",)),
-    Bug("a row's header has its stime", "safety", _stime_one_off, (), ("corrected",)),
-    Bug("a row has its bucket's timestamp", "safety", _stamped_a_bucket_late, (), ("corrected",)),
-    Bug("R10 no row is left out", "safety", _last_row_left_out, (), ("corrected", "dead letters")),
+    Bug("R10 rows go in their order", "safety", _rows_in_any_order, SOURCES, ("corrected",), found=1),
+    Bug("a row's header has its stime", "safety", _stime_one_off, (), ("corrected",), found=1),
+    Bug("a row has its bucket's timestamp", "safety", _stamped_a_bucket_late, (), ("corrected",), found=1),
+    Bug("R10 no row is left out", "safety", _last_row_left_out, (), ("corrected", "dead letters"), found=1),
     Bug(
         "R10 what has no end is ended",
         "safety",
@@ -187,6 +192,7 @@ BUGS = (
         ("markers_lost",),
         ("corrected", "dead letters", "convergence"),
         20,
+        found=3,
     ),
     Bug(
         "R10 what another's end has hidden is written again",
@@ -195,6 +201,7 @@ BUGS = (
         ("markers_lost",),
         ("corrected", "dead letters", "convergence"),
         40,
+        found=1,
     ),
     Bug(
         "R10 what was told to be committed was",
@@ -203,6 +210,7 @@ BUGS = (
         ("markers_lost", "commits", "cut_corrected"),
         ("corrected", "dead letters", "convergence"),
         150,
+        found=1,
     ),
     Bug(
         "B32 who is behind progress that stands still takes over",
@@ -211,5 +219,6 @@ BUGS = (
         WRITER,
         ("convergence",),
         30,
+        found=1,
     ),
 )

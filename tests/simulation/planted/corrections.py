@@ -269,12 +269,21 @@ def _never_forgives() -> Any:
 
 
 BUGS = (
-    Bug("A3 tentative results are labelled", "safety", _label_dropped, SOURCES, ("stable", "hole", "exception")),
-    Bug("B17 a tentative result says what it lacks", "safety", _lacks_nothing, SOURCES, ("label",)),
-    Bug("B17 completeness is about the window", "quality", _complete_by_bucket, SOURCES, ("label",), 30),
-    Bug("B17 lacked is about the window", "quality", _lacked_by_bucket, SOURCES, ("label",), 30),
-    Bug("S never sees tentative input", "safety", _tentative_taints_stable, SOURCES, ("stable", "exception")),
-    Bug("A3 a range ends where its buckets do", "safety", _range_one_too_far, (), ("stable", "client", "exception")),
+    Bug(
+        "A3 tentative results are labelled", "safety", _label_dropped, SOURCES, ("stable", "hole", "exception"), found=3
+    ),
+    Bug("B17 a tentative result says what it lacks", "safety", _lacks_nothing, SOURCES, ("label",), found=3),
+    Bug("B17 completeness is about the window", "quality", _complete_by_bucket, SOURCES, ("label",), 30, found=3),
+    Bug("B17 lacked is about the window", "quality", _lacked_by_bucket, SOURCES, ("label",), 30, found=3),
+    Bug("S never sees tentative input", "safety", _tentative_taints_stable, SOURCES, ("stable", "exception"), found=3),
+    Bug(
+        "A3 a range ends where its buckets do",
+        "safety",
+        _range_one_too_far,
+        (),
+        ("stable", "client", "exception"),
+        found=1,
+    ),
     Bug(
         "B21 a range is found by its last bucket",
         "liveness",
@@ -282,8 +291,17 @@ BUGS = (
         SOURCES,
         ("retention", "convergence", "end", "exception", "corrected", "stable"),
         40,
+        found=10,
     ),
-    Bug("a bucket counts when its last part is read", "safety", _first_part_is_all, ("big",), ("client", "stable"), 30),
+    Bug(
+        "a bucket counts when its last part is read",
+        "safety",
+        _first_part_is_all,
+        ("big",),
+        ("client", "stable"),
+        30,
+        found=1,
+    ),
     Bug(
         "B4 a late redo result does not count",
         "safety",
@@ -291,9 +309,18 @@ BUGS = (
         (*SOURCES, "redos", "redo_zombie"),
         ("stable", "exception", "hole", "convergence"),
         80,  # the late answer must fall into the reconciliation that went on without it
+        found=16,
     ),
-    Bug("R4 a failed redo is no result", "safety", _failed_redo_counts, (*SOURCES, "jvm"), ("stable", "exception"), 30),
-    Bug("R4 a job has a deadline", "liveness", _hangs_with_its_job, (*SOURCES, "redos"), ("convergence",), 40),
+    Bug(
+        "R4 a failed redo is no result",
+        "safety",
+        _failed_redo_counts,
+        (*SOURCES, "jvm"),
+        ("stable", "exception"),
+        30,
+        found=3,
+    ),
+    Bug("R4 a job has a deadline", "liveness", _hangs_with_its_job, (*SOURCES, "redos"), ("convergence",), 40, found=6),
     Bug(
         "R4 jobs do not chase the live frontier",
         "liveness",
@@ -302,6 +329,7 @@ BUGS = (
         ("convergence",),
         60,
         change=_small_buckets_on_spark,
+        found=3,
     ),
     Bug(
         "R6 what comes during a last job stays",
@@ -311,9 +339,10 @@ BUGS = (
         ("convergence",),
         60,
         change=_hardly_any_memory,
+        found=58,
     ),
-    Bug("R4 who has diverged asks", "liveness", _never_asks, SOURCES, ("convergence",)),
-    Bug("B27 one after the other", "quality", _no_stagger, SOURCES, ("stagger",), 60),
+    Bug("R4 who has diverged asks", "liveness", _never_asks, SOURCES, ("convergence",), found=3),
+    Bug("B27 one after the other", "quality", _no_stagger, SOURCES, ("stagger",), 60, found=3),
     Bug(
         "R8, B27 a dead head does not stay head",
         "liveness",
@@ -322,9 +351,10 @@ BUGS = (
         ("convergence",),
         30,
         change=_dies_while_asking,
+        found=1,
     ),
-    Bug("B40 UNDO comes from the view", "safety", _no_undo, SOURCES, ("undo",)),
-    Bug("B40 REC_DONE waits for all below it", "safety", _rec_done_at_once, SOURCES, ("rec_done",), 30),
+    Bug("B40 UNDO comes from the view", "safety", _no_undo, SOURCES, ("undo",), found=3),
+    Bug("B40 REC_DONE waits for all below it", "safety", _rec_done_at_once, SOURCES, ("rec_done",), 30, found=3),
     Bug(
         "B43 no more than 80 records ahead of the acks",
         "liveness",
@@ -333,6 +363,7 @@ BUGS = (
         ("buffers", "outbox"),
         60,
         change=_small_buckets_on_spark,
+        found=6,
     ),
-    Bug("B13 who is heard again is forgiven", "quality", _never_forgives, SOURCES, ("premature",)),
+    Bug("B13 who is heard again is forgiven", "quality", _never_forgives, SOURCES, ("premature",), found=3),
 )

@@ -77,6 +77,7 @@ BUGS = (
         30,
         2,
         _in_partitions,
+        found=1,
     ),
     Bug(
         "empty buckets are told to every partition",
@@ -87,8 +88,9 @@ BUGS = (
         30,
         2,
         _in_partitions,
+        found=2,
     ),
-    Bug("rows fall by their key", "safety", _divided_by_place, SOURCES, WRONG, 12, 2, _in_partitions),
+    Bug("rows fall by their key", "safety", _divided_by_place, SOURCES, WRONG, 12, 2, _in_partitions, found=1),
     Bug(
         "what a peer said is read in every partition",
         "safety",
@@ -98,5 +100,6 @@ BUGS = (
         60,
         2,
         _pairs_in_partitions,
+        found=9,
     ),
 )

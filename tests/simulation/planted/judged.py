@@ -294,6 +294,7 @@ BUGS = (
         ("policy",),
         30,
         change=_policies(P, S),
+        found=1,
     ),
     Bug(
         "R3 suspend says nothing tentative",
@@ -302,6 +303,7 @@ BUGS = (
         SOURCES,
         ("policy",),
         change=_policies(S, S),
+        found=1,
     ),
     Bug(
         "R3 delay waits D",
@@ -310,8 +312,9 @@ BUGS = (
         SOURCES,
         ("policy",),
         change=_policies(D, P),
+        found=1,
     ),
-    Bug("A3 diverged_from is where the state diverged", "safety", _diverged_at_itself, SOURCES, ("labels",)),
+    Bug("A3 diverged_from is where the state diverged", "safety", _diverged_at_itself, SOURCES, ("labels",), found=3),
     Bug(
         "A3 every source that is missing is named",
         "safety",
@@ -320,8 +323,9 @@ BUGS = (
         ("label", "labels"),
         60,
         None,
+        found=9,
     ),
-    Bug("A3 completeness is exact", "safety", _a_little_too_complete, SOURCES, ("labels",)),
+    Bug("A3 completeness is exact", "safety", _a_little_too_complete, SOURCES, ("labels",), found=3),
     Bug(
         "B17 a divergence that is over is forgotten",
         "safety",
@@ -330,6 +334,7 @@ BUGS = (
         ("labels",),
         5,
         change=_again_within_a_window,
+        found=1,
     ),
     Bug(
         "R1 what a repeat was held does not count",
@@ -340,11 +345,18 @@ BUGS = (
         60,
         2,
         change=_pairs,
+        found=1,
     ),
-    Bug("R11 READY waits for the acks", "safety", _ready_before_acks, ("crash", "slow"), ("ready",), 30),
-    Bug("R11 READY waits for its goal", "liveness", _ready_at_any_frontier, ("crash", *SOURCES), ("ready",), 60),
-    Bug("B42 the goal of a start stays", "liveness", _goal_moves, ("crash",), ("ready",), change=_starts_behind),
-    Bug("R14 a checkpoint as soon as STABLE", "liveness", _no_checkpoint_when_stable, SOURCES, ("checkpoint",)),
+    Bug("R11 READY waits for the acks", "safety", _ready_before_acks, ("crash", "slow"), ("ready",), 30, found=2),
+    Bug(
+        "R11 READY waits for its goal", "liveness", _ready_at_any_frontier, ("crash", *SOURCES), ("ready",), 60, found=3
+    ),
+    Bug(
+        "B42 the goal of a start stays", "liveness", _goal_moves, ("crash",), ("ready",), change=_starts_behind, found=2
+    ),
+    Bug(
+        "R14 a checkpoint as soon as STABLE", "liveness", _no_checkpoint_when_stable, SOURCES, ("checkpoint",), found=3
+    ),
     Bug(
         "B26 an ask has the place of its own run",
         "liveness",
@@ -353,6 +365,7 @@ BUGS = (
         ("ask",),
         10,
         change=_asks_again_unheard,
+        found=1,
     ),
     Bug(
         "R9 a withdrawn ask loses its place",
@@ -362,6 +375,7 @@ BUGS = (
         ("turn", "convergence"),
         60,
         change=_pairs,
+        found=3,
     ),
     Bug(
         "B27 T is waited for",
@@ -370,6 +384,7 @@ BUGS = (
         SOURCES,
         ("turn",),
         change=_behind_a_hang,
+        found=1,
     ),
     Bug(
         "B30 numbers are above those in the settings",
@@ -378,8 +393,11 @@ BUGS = (
         ("crash",),
         ("incarnation",),
         change=_starts_unheard,
+        found=1,
     ),
-    Bug("R4 jobs are short at first", "quality", _jobs_without_bound, SOURCES, ("job",), 30, change=_small_jobs),
+    Bug(
+        "R4 jobs are short at first", "quality", _jobs_without_bound, SOURCES, ("job",), 30, change=_small_jobs, found=3
+    ),
     Bug(
         "R4 a job is waited for up to its deadline",
         "quality",
@@ -387,6 +405,7 @@ BUGS = (
         (*SOURCES, "redos"),
         ("job",),
         60,
+        found=6,
     ),
     Bug(
         "B43 so many records and no more",
@@ -395,5 +414,6 @@ BUGS = (
         ("cut_own",),
         ("outbox", "buffers"),
         change=_cut_from_its_own_topic,
+        found=1,
     ),
 )

@@ -152,6 +152,7 @@ BUGS = (
         ONE,
         ("input", "stable", "hole", "client"),
         change=_taken_over,
+        found=2,
     ),
     Bug(
         "1.0 what replicas of another life said is nothing",
@@ -162,6 +163,7 @@ BUGS = (
         20,
         2,
         change=_numbered,
+        found=4,
     ),
     Bug(
         "1.0 heartbeats of another life are nothing",
@@ -171,6 +173,7 @@ BUGS = (
         ("superseded", "stagger", "convergence"),
         20,
         change=_world(_at("reset", 4, 7, "replica")),
+        found=1,
     ),
     Bug(
         "1.0 progress of another life is nothing",
@@ -180,6 +183,7 @@ BUGS = (
         ("corrected", "convergence", "dead letters"),
         20,
         change=_scribbled(),
+        found=1,
     ),
     Bug(
         "1.0 who belongs to a life that is over ends by name",
@@ -188,6 +192,7 @@ BUGS = (
         ONE,
         ("life", "convergence"),
         change=_world(_at("reset", 4, 7, "replica")),
+        found=1,
     ),
     Bug(
         "1.0 nobody ends by name while its life goes on",
@@ -195,6 +200,7 @@ BUGS = (
         _a_topic_made_again_is_another_life,
         ("made_again",),
         ("life",),
+        found=1,
     ),
     Bug(
         "1.0 a reset fences who writes",
@@ -204,6 +210,7 @@ BUGS = (
         ("corrected", "convergence", "dead letters"),
         20,
         change=_world(_at("reset", 4, 7, "writer")),
+        found=2,
     ),
     Bug(
         "R10 who has fenced looks at the description",
@@ -213,6 +220,7 @@ BUGS = (
         ("corrected", "convergence", "dead letters"),
         20,
         change=_taking_over,
+        found=5,
     ),
     Bug(
         "R10 nobody has published what is before the first bucket",
@@ -221,6 +229,7 @@ BUGS = (
         ONE,
         ("corrected", "convergence", "dead letters"),
         change=_displaced,
+        found=1,
     ),
     Bug(
         "R10 nobody has published what the inputs leave open",
@@ -229,6 +238,7 @@ BUGS = (
         ONE,
         ("corrected", "convergence"),
         change=_scribbled("ahead"),
+        found=1,
     ),
     Bug(
         "R10 what is ahead of the inputs is garbage only once they have been read",
@@ -238,5 +248,6 @@ BUGS = (
         ("corrected",),
         20,
         change=_behind,
+        found=1,
     ),
 )

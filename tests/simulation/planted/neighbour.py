@@ -29,5 +29,6 @@ BUGS = (
         ("convergence", "neighbour", "corrected", "end"),
         12,
         change=_beside_another,
+        found=1,
     ),
 )

@@ -49,6 +49,7 @@ BUGS = (
         30,
         3,
         _parted,
+        found=2,
     ),
     Bug(
         "partition i of a source lies in partition i of its topic",
@@ -59,5 +60,6 @@ BUGS = (
         12,
         2,
         _parted,
+        found=1,
     ),
 )

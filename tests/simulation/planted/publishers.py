@@ -98,12 +98,50 @@ def _claims_count_on() -> Any:
 
 
 BUGS = [
-    Bug("what a publisher refuses is passed over", "safety", _rejects_are_not_sent, CRASHES, ("input",), change=_bad),
-    Bug("every node tells a source's dead letters", "safety", _everybody_tells, CRASHES, ("input", "dead letters"),
-        change=_shared),
-    Bug("the clock's boundary knows no lateness", "safety", _lateness_forgotten, CRASHES, ("input",), change=_late),
-    Bug("B5 what a zombie of a lower epoch wrote tells nothing", "safety", _any_record_is_certain, DEAF, ("input",),
-        change=_deaf),
+    Bug(
+        "what a publisher refuses is passed over",
+        "safety",
+        _rejects_are_not_sent,
+        CRASHES,
+        ("input",),
+        change=_bad,
+        found=1,
+    ),
+    Bug(
+        "every node tells a source's dead letters",
+        "safety",
+        _everybody_tells,
+        CRASHES,
+        ("input", "dead letters"),
+        change=_shared,
+        found=1,
+    ),
+    Bug(
+        "the clock's boundary knows no lateness",
+        "safety",
+        _lateness_forgotten,
+        CRASHES,
+        ("input",),
+        change=_late,
+        found=1,
+    ),
+    Bug(
+        "B5 what a zombie of a lower epoch wrote tells nothing",
+        "safety",
+        _any_record_is_certain,
+        DEAF,
+        ("input",),
+        change=_deaf,
+        found=1,
+    ),
     Bug("A2 a claim is above any before it", "quality", _claims_count_on, DEAF, (), change=_deaf),
-    Bug("by the data the clock counts as well", "safety", _lateness_forgotten, CRASHES, ("input",), change=_by_data),
-]  # fmt: skip
+    Bug(
+        "by the data the clock counts as well",
+        "safety",
+        _lateness_forgotten,
+        CRASHES,
+        ("input",),
+        change=_by_data,
+        found=1,
+    ),
+]

@@ -153,6 +153,7 @@ BUGS = (
         SAFETY,
         40,
         change=ACTIVE_STANDBY,
+        found=1,
     ),
     Bug(
         "R17 a take-over says what was withheld",
@@ -162,9 +163,19 @@ BUGS = (
         SAFETY,
         40,
         change=ACTIVE_STANDBY,
+        found=1,
     ),
-    Bug("R17 a standby is silent", "quality", _standbys_speak, KILLS, ("silence",), 12, change=ACTIVE_STANDBY),
-    Bug("R17 a standby takes over", "liveness", _nobody_takes_over, KILLS, ("runs", "convergence"), 12, change=PASSIVE),
+    Bug("R17 a standby is silent", "quality", _standbys_speak, KILLS, ("silence",), 12, change=ACTIVE_STANDBY, found=1),
+    Bug(
+        "R17 a standby takes over",
+        "liveness",
+        _nobody_takes_over,
+        KILLS,
+        ("runs", "convergence"),
+        12,
+        change=PASSIVE,
+        found=1,
+    ),
     Bug("R17 a start is heard", "quality", _a_start_is_silent, KILLS, (), change=_slow_start),
     Bug(
         "R17 whoever has started prevails",
@@ -174,6 +185,7 @@ BUGS = (
         ("runs", "convergence"),
         40,
         change=_slow_start,
+        found=23,
     ),
     Bug(
         "R17 of two that run one steps back",
@@ -183,6 +195,7 @@ BUGS = (
         ("runs", "convergence"),
         40,
         change=PASSIVE,
+        found=1,
     ),
     Bug(
         "B1 an increment waits for its acks",
@@ -192,6 +205,7 @@ BUGS = (
         SAFETY,
         60,
         change=PASSIVE,
+        found=31,
     ),
     Bug(
         "R12 an increment is all that is new",
@@ -201,8 +215,18 @@ BUGS = (
         SAFETY,
         40,
         change=PASSIVE,
+        found=1,
     ),
-    Bug("R17 a start reads what its state stands on", "safety", _a_need_too_high, KILLS, SAFETY, 40, change=BACKUP),
+    Bug(
+        "R17 a start reads what its state stands on",
+        "safety",
+        _a_need_too_high,
+        KILLS,
+        SAFETY,
+        40,
+        change=BACKUP,
+        found=8,
+    ),
     Bug(
         "R17 a start says nothing that it rebuilds",
         "safety",
@@ -211,5 +235,6 @@ BUGS = (
         SAFETY,
         40,
         change=BACKUP,
+        found=2,
     ),
 )

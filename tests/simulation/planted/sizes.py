@@ -66,6 +66,7 @@ BUGS = (
         ("convergence", "end"),
         20,
         change=_busy,
+        found=1,
     ),
     Bug(
         "R10 a transaction holds so many rows",
@@ -75,6 +76,7 @@ BUGS = (
         ("transaction",),
         20,
         change=_busy,
+        found=1,
     ),
     Bug(
         "R10 a transaction holds so many buckets",
@@ -84,6 +86,7 @@ BUGS = (
         ("transaction",),
         20,
         change=_few_buckets,
+        found=1,
     ),
     Bug(
         "R6 tentative rows count",
@@ -94,8 +97,19 @@ BUGS = (
         30,
         3,
         _little_memory,
+        found=4,
     ),
-    Bug("R6 what was dropped is read again", "quality", _never_read_again, SOURCES, ("labels",), 30, 3, _little_memory),
+    Bug(
+        "R6 what was dropped is read again",
+        "quality",
+        _never_read_again,
+        SOURCES,
+        ("labels",),
+        30,
+        3,
+        _little_memory,
+        found=4,
+    ),
     Bug(
         "R6 what is read again is waited for",
         "quality",
@@ -105,5 +119,6 @@ BUGS = (
         30,
         3,
         _little_memory,
+        found=4,
     ),
 )

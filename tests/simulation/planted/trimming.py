@@ -150,10 +150,22 @@ def _late_view(scenario: Scenario) -> Scenario:
 TRIMMING = ("trimming",)
 AUDIT = ("audit",)
 BUGS = (
-    Bug("R16 the oldest checkpoint that is kept counts", "safety", _newest_checkpoint, (), TRIMMING, change=_trimmed),
-    Bug("R16 the newest of the oldest base counts", "safety", _newest_checkpoint, (), TRIMMING, change=_passive),
-    Bug("R16 what is needed first stays", "safety", _a_bucket_too_high, (), TRIMMING, change=_trimmed),
-    Bug("R16 readers hold a source", "safety", _readers_of_a_source_hold_nothing, (), TRIMMING, change=_trimmed),
+    Bug(
+        "R16 the oldest checkpoint that is kept counts",
+        "safety",
+        _newest_checkpoint,
+        (),
+        TRIMMING,
+        change=_trimmed,
+        found=1,
+    ),
+    Bug(
+        "R16 the newest of the oldest base counts", "safety", _newest_checkpoint, (), TRIMMING, change=_passive, found=1
+    ),
+    Bug("R16 what is needed first stays", "safety", _a_bucket_too_high, (), TRIMMING, change=_trimmed, found=1),
+    Bug(
+        "R16 readers hold a source", "safety", _readers_of_a_source_hold_nothing, (), TRIMMING, change=_trimmed, found=1
+    ),
     Bug(
         "R16 a publisher finds where to resume: a source's last record stays",
         "safety",
@@ -161,6 +173,7 @@ BUGS = (
         ("source_slow",),
         TRIMMING,
         change=_trimmed_soon,
+        found=1,
     ),
     Bug(
         "R10 only what is published goes",
@@ -169,10 +182,11 @@ BUGS = (
         ("corrected_away",),
         TRIMMING,
         change=_trimmed,
+        found=1,
     ),
-    Bug("R11 a start finds the end of its own stream", "safety", _no_own_tail, (), TRIMMING, change=_trimmed),
-    Bug("R16 readers hold a stream", "safety", _readers_hold_nothing, (), TRIMMING, 30, 2, _trimmed),
-    Bug("R16 logs are bounded", "liveness", _nothing_goes, (), ("bounded",), 40, change=_trimmed),
+    Bug("R11 a start finds the end of its own stream", "safety", _no_own_tail, (), TRIMMING, change=_trimmed, found=1),
+    Bug("R16 readers hold a stream", "safety", _readers_hold_nothing, (), TRIMMING, 30, 2, _trimmed, found=4),
+    Bug("R16 logs are bounded", "liveness", _nothing_goes, (), ("bounded",), 40, change=_trimmed, found=1),
     Bug(
         "R16 the owner of a number acknowledges, or the other one starts again",
         "liveness",
@@ -181,6 +195,7 @@ BUGS = (
         ("bounded",),
         60,
         change=_trimmed,
+        found=16,
     ),
     Bug(
         "R16 who has a successor has lost no records",
@@ -189,9 +204,20 @@ BUGS = (
         ("sleeper",),
         ("retention", "convergence"),
         change=_trimmed,
+        found=1,
     ),
-    Bug("R16 what an audit reads first stays", "safety", _audits_hold_too_little, (), TRIMMING, change=_audited),
-    Bug("R16 audits verify what is published", "safety", _more_counts_as_published_than_is, (), AUDIT, change=_audited),
+    Bug(
+        "R16 what an audit reads first stays", "safety", _audits_hold_too_little, (), TRIMMING, change=_audited, found=1
+    ),
+    Bug(
+        "R16 audits verify what is published",
+        "safety",
+        _more_counts_as_published_than_is,
+        (),
+        AUDIT,
+        change=_audited,
+        found=1,
+    ),
     Bug(
         "R16 an audit begins at all that it needs",
         "safety",
@@ -199,6 +225,7 @@ BUGS = (
         (),
         AUDIT,
         change=_audited,
+        found=1,
     ),
     Bug(
         "R16 a late view begins at what is kept",
@@ -208,5 +235,6 @@ BUGS = (
         ("late view",),
         20,
         change=_late_view,
+        found=1,
     ),
 )

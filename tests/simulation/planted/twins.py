@@ -48,5 +48,6 @@ BUGS = (
         ("client", "exception", "stable", "hole", "label", "content", "convergence"),
         60,
         change=_unheard,
+        found=1,
     ),
 )
