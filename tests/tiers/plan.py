@@ -79,6 +79,7 @@ SLOW = (
     "tests/runtime/test_taking_over.py::test_the_way_changes",
     "tests/runtime/test_taking_over.py::test_when_both_die",
     "tests/runtime/test_taking_over.py::test_who_was_paused",
+    "tests/simulation/test_seeds.py::test_no_seed_breaks_an_oracle",
     "tests/soak/test_soak.py",
     "tests/spark/test_kafka.py",
     "tests/spark/test_redone_alike.py",
@@ -87,11 +88,21 @@ SLOW = (
     "tests/verify/test_command.py::test_a_running_app_is_clean",
 )
 SHARED = {
+    "tests/engine/keyed/test_lost_side.py": 3,
+    "tests/engine/test_increments.py": 3,
+    "tests/engine/test_rebuilding.py": 3,
     "tests/engine/test_slices.py": 6,
     "tests/engine/test_split.py": 3,
     "tests/engine/test_types.py::test_any_number_of_partitions": 4,
+    "tests/ingress/test_topic_life.py::test_an_owner_that_ends_soon": 3,
+    "tests/simulation/test_faults.py::test_every_kind_of_fault_alone": 3,
     "tests/simulation/test_ingress_seeds.py::test_a_rule_that_is_switched_off_is_found": 4,
+    "tests/simulation/test_ingress_seeds.py::test_no_seed": 4,
     "tests/simulation/test_planted.py": 12,
+    "tests/simulation/test_seeds.py::test_worlds": 3,
+    "tests/simulation/test_ways.py": 3,
+    "tests/testing/test_standbys.py::test_nodes_of_one_chain": 3,
+    "tests/testing/test_standbys.py::test_while_nobody_runs": 3,
 }
 
 
