@@ -13,7 +13,7 @@ TIMES := 5
 FILES :=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-slow test-third test-all stress turn check fmt unit sim bench bench-check compose-test chaos soak mutants wheel clean
+.PHONY: help setup demo test test-slow test-third test-all stress rotate check fmt unit sim bench bench-check compose-test chaos soak mutants wheel clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -36,7 +36,7 @@ test: setup ## tests of every kind: lint, types, contracts, unit, property, simu
 test-slow: setup ## the tests that `make test` leaves out
 	@$(PY) -m tests.tiers slow
 
-test-third: setup ## a third of them, by turn, and those about what has changed; CI runs `make test` and this
+test-third: setup ## a third of them, by rotation, and those about what has changed; CI runs `make test` and this
 	@$(PY) -m tests.tiers third
 
 test-all: test test-slow ## every test there is
@@ -44,8 +44,8 @@ test-all: test test-slow ## every test there is
 stress: setup ## tests of real processes five times beside two busy loops a core; TIMES=20 FILES="tests/kafka/test_reader.py ..."
 	@$(PY) -m tests.tiers stress --times $(TIMES) $(FILES)
 
-turn: setup ## take the next turn, once for each submission: .ci/turn chooses the third of the slow tests
-	@$(PY) -m tests.tiers next-turn
+rotate: setup ## once for each submission: choose the next third of the slow tests (.ci/rotation)
+	@$(PY) -m tests.tiers rotate
 
 check: setup ## lint, types, import contracts
 	@$(VENV)/bin/ruff check .

@@ -24,14 +24,14 @@ from tests.tiers.plugin import (  # noqa: F401  hooks
     pytest_runtest_protocol,
 )
 
-# The same examples every time, so that a red run is red again: in a turn those of its seed, which pytest is given.
+# The same examples every time, so that a red run is red again: in a rotation those of its seed, which pytest is given.
 # BOREALIS_EXPLORE=1 draws new ones. How fast an example is drawn or runs depends on what else the machine does.
 anyhow = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow], print_blob=True)
 settings.register_profile("fixed", anyhow, derandomize=True, max_examples=examples(100))
-settings.register_profile("turn", anyhow, database=None, max_examples=examples(100))
+settings.register_profile("rotation", anyhow, database=None, max_examples=examples(100))
 settings.register_profile("explore", anyhow)
-explores, turns = os.environ.get("BOREALIS_EXPLORE"), plugin.turn() is not None
-settings.load_profile("explore" if explores else "turn" if turns else "fixed")
+explores, rotates = os.environ.get("BOREALIS_EXPLORE"), plugin.rotation() is not None
+settings.load_profile("explore" if explores else "rotation" if rotates else "fixed")
 
 # A shell has what it runs in the background ignore Ctrl-C, and whatever that starts would ignore it, too.
 signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -102,5 +102,5 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Marks, and the tests of the tier and the turn."""
+    """Marks, and the tests of the tier and the rotation."""
     plugin.select(config, items)

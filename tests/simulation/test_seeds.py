@@ -1,5 +1,5 @@
-"""200 worlds with faults, a fifth of them each turn: every oracle holds in each, they are rough enough, and the same
-seed is the same history.
+"""200 worlds with faults, a fifth of them each time: every oracle holds, they are rough enough, and the same seed is
+the same history.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from borealis_py.simulation.runner.generator import NEIGHBOURS, draw, small
 from borealis_py.simulation.runner.run import RunOptions, SeedResult, run_scenario, run_seed, run_seeds
 from borealis_py.simulation.runner.scenario import SIZES, Scenario
 from borealis_py.simulation.runner.shrink import Edits
-from tests.tiers.plugin import turn
+from tests.tiers.plugin import rotation
 
 pytestmark = pytest.mark.sim
 SEEDS = 200
@@ -41,8 +41,8 @@ def judged(first: int, number: int) -> list[SeedResult]:
 
 
 def test_no_seed_of_a_fifth_breaks_an_oracle() -> None:
-    """Other ones each turn."""
-    judged(1 + (turn() or 0) % 5 * (SEEDS // 5), SEEDS // 5)
+    """Other ones each rotation."""
+    judged(1 + (rotation() or 0) % 5 * (SEEDS // 5), SEEDS // 5)
 
 
 @pytest.mark.timeout(600)

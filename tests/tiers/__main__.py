@@ -1,4 +1,4 @@
-"""The command: `python -m tests.tiers test|slow|third|stress|record|next-turn`."""
+"""The command: `python -m tests.tiers test|slow|third|stress|record|rotate`."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tempfile import TemporaryDirectory
 
 from rich.console import Console
 
-from tests.tiers import changed, durations, plan, reruns, turn
+from tests.tiers import changed, durations, plan, reruns, rotation
 from tests.tiers.durations import Taken
 from tests.tiers.plugin import ROOT
 from tests.tiers.stages import CHECK, Chosen, of_tier, run
@@ -28,13 +28,13 @@ def main() -> int:
     commands = parser.add_subparsers(dest="command", required=True)
     for name, what in (("test", "what `make test` runs"), ("slow", "what it leaves out"), ("third", "a third of that")):
         command = commands.add_parser(name, help=what)
-        command.add_argument("--turn", type=int, help="by default that of .ci/turn")
+        command.add_argument("--rotation", type=int, help="by default that of .ci/rotation")
     stress = commands.add_parser("stress", help="the tests of processes beside two busy loops a core")
     stress.add_argument("--times", type=int, default=5)
     stress.add_argument("files", nargs="*", help="only these")
     record = commands.add_parser("record", help="measure test files, all by default, and note what they take")
     record.add_argument("files", nargs="*")
-    commands.add_parser("next-turn", help="take the next turn")
+    commands.add_parser("rotate", help="take the next rotation")
     options = parser.parse_args()
     os.chdir(ROOT)
     console = Console(soft_wrap=True)
@@ -55,14 +55,14 @@ def _do(options: argparse.Namespace, scratch: Path, console: Console) -> int:
         case "record":
             return _record(options.files, scratch, console)
         case _:
-            console.print(f"turn {turn.take(ROOT)}")
+            console.print(f"rotation {rotation.take(ROOT)}")
     return 0
 
 
 def _tiers(options: argparse.Namespace, scratch: Path, console: Console) -> int:
     """Every tier's tests; red files of processes once more, alone."""
     test, third = options.command == "test", options.command == "third"
-    now = turn.current(ROOT) if options.turn is None else options.turn
+    now = rotation.current(ROOT) if options.rotation is None else options.rotation
     chosen = Chosen("not slow" if test else "slow", now, third, changed.tests(ROOT) if third else ())
     broker, spark, pure = (of_tier(tier, chosen) for tier in ("broker", "spark", "pure"))
     first = run([(broker, spark), (CHECK, pure) if test else (pure,)], scratch, console)

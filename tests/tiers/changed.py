@@ -1,7 +1,7 @@
-"""Which tests a submission's changes are about: they run in every turn.
+"""Which tests a submission's changes are about: they run in every rotation.
 
 A test is about a module if its file, or a helper of the tests that it uses, imports the module by name. What lies
-behind that is left to the turn: nearly everything stands on the protocol.
+behind that is left to the rotation: nearly everything stands on the protocol.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ PACKAGES = ("borealis_py", "sunion", "reconcile", "tests")
 
 
 def tests(root: Path) -> set[str]:
-    """The test files that are about what has changed since the turn before; empty where there is no history."""
+    """The test files that are about what has changed since the rotation before; empty where there is no history."""
     touched = {file for file in _files(root) if file.endswith(".py")}
     if not touched:
         return set()
@@ -47,8 +47,8 @@ def _file(root: Path, module: str) -> str:
 
 
 def _files(root: Path) -> Iterable[str]:
-    """Files that differ from the commit that began the turn before this one."""
-    commits = _git(root, "log", "-2", "--format=%H", "--", ".ci/turn").split()
+    """Files that differ from the commit that began the rotation before this one."""
+    commits = _git(root, "log", "-2", "--format=%H", "--", ".ci/rotation").split()
     return _git(root, "diff", "--name-only", commits[-1]).splitlines() if len(commits) == 2 else ()
 
 

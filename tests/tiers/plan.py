@@ -1,8 +1,8 @@
-"""Which tests run when: the tiers, what `make test` leaves out, and the third of that which CI runs in a turn.
+"""Which tests run when: the tiers, what `make test` leaves out, and the third of that which CI runs in a rotation.
 
 A tier is what runs in one pytest: tests of pure code, tests with a Kafka broker, tests with Spark (or broker, Spark and
 processes together). `make test` runs every kind of test once; what takes long for what it adds is left out (`SLOW`, by
-file or a part of a test's id) or shared (`SHARED`: of a family every so many-th test stays, other ones each turn).
+file or a part of a test's id) or shared (`SHARED`: of a family every so many-th test stays, other ones each rotation).
 """
 
 from __future__ import annotations
@@ -128,26 +128,26 @@ def tier_of(marks: Collection[str]) -> str:
     return "broker" if "broker" in marks else "pure"
 
 
-def slow(items: Iterable[T], turn: int) -> list[T]:
-    """Those that `make test` leaves out. Which ones of a shared family stay changes from turn to turn."""
+def slow(items: Iterable[T], rotation: int) -> list[T]:
+    """Those that `make test` leaves out. Which ones of a shared family stay changes from rotation to rotation."""
     found, seen = [], dict.fromkeys(SHARED, 0)
     for item in items:
         family = next((prefix for prefix in SHARED if item.nodeid.startswith(prefix)), None)
         if family is None:
             left_out = item.nodeid.startswith(SLOW)
         else:
-            left_out = seen[family] % SHARED[family] != turn % SHARED[family]
+            left_out = seen[family] % SHARED[family] != rotation % SHARED[family]
             seen[family] += 1
         if left_out:
             found.append(item)
     return found
 
 
-def due(nodeid: str, tier: str, turn: int, durations: Durations) -> bool:
-    """Whether a slow test is of this turn's third; by file where tests may share an app."""
+def due(nodeid: str, tier: str, rotation: int, durations: Durations) -> bool:
+    """Whether a slow test is of this rotation's third; by file where tests may share an app."""
     if tier == "pure":
-        return crc32(nodeid.encode()) % THIRDS == turn % THIRDS
-    return thirds(tier, durations).get(file_of(nodeid), crc32(file_of(nodeid).encode()) % THIRDS) == turn % THIRDS
+        return crc32(nodeid.encode()) % THIRDS == rotation % THIRDS
+    return thirds(tier, durations).get(file_of(nodeid), crc32(file_of(nodeid).encode()) % THIRDS) == rotation % THIRDS
 
 
 def thirds(tier: str, durations: Durations) -> dict[str, int]:

@@ -1,7 +1,7 @@
-"""What pytest does for the tiers: marks, imports only a tier's files, takes the turn's share, notes what tests took.
+"""What pytest does for the tiers: marks, imports of a tier's files only, a rotation's share, notes of what tests take.
 
 `tests/conftest.py` imports the hooks. With `--tier` pytest imports only files that have, or may have, tests of the
-tier. BOREALIS_TURN (a number) chooses the share of families, and with `--third` the third of the slow tests.
+tier. BOREALIS_ROTATION (a number) chooses the share of families, and with `--third` the third of the slow tests.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ from tests.tiers.durations import Taken
 ROOT = Path(__file__).parents[2]
 RESULT = "BOREALIS_TIER_RESULT"
 """The file into which a run writes its outcome, for `stages.py`."""
-TURN = "BOREALIS_TURN"
+ROTATION = "BOREALIS_ROTATION"
 DUE = "BOREALIS_DUE"
-"""Files whose slow tests run in any turn."""
+"""Files whose slow tests run in any rotation."""
 
 
-def turn() -> int | None:
-    """The turn, if one is set; else families have the share of turn 0."""
-    found = os.environ.get(TURN)
+def rotation() -> int | None:
+    """The rotation, if one is set; else families have the share of rotation 0."""
+    found = os.environ.get(ROTATION)
     return int(found) if found else None
 
 
@@ -39,7 +39,7 @@ def add_options(parser: pytest.Parser) -> None:
     """`--tier`, `--third`."""
     parser.addoption("--tier", choices=plan.TIERS, help="run the tests of this tier, and import only its files")
     parser.addoption(
-        "--third", action="store_true", help="of slow tests run those of the turn, and those about changes"
+        "--third", action="store_true", help="of slow tests run those of the rotation, and those about changes"
     )
 
 
@@ -53,8 +53,8 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 
 
 def select(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Mark the tests, and keep those of the tier and the turn; files of processes with the longest first."""
-    record, tier, now = durations.load(), config.getoption("--tier"), turn() or 0
+    """Mark the tests, and keep those of the tier and the rotation; files of processes with the longest first."""
+    record, tier, now = durations.load(), config.getoption("--tier"), rotation() or 0
     tiers = {item: _marked(item) for item in items}
     for item in plan.slow(items, now):
         item.add_marker(pytest.mark.slow)

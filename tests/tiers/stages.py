@@ -81,24 +81,24 @@ class Chosen:
 
     Attributes:
         marks: as in pytest's `-m`; "": any.
-        turn: whose share of families, third and examples are taken; None: the usual ones.
-        third: only the turn's third of the slow tests, and those of the files that are `due` in any turn.
+        rotation: whose share of families, third and examples are taken; None: the usual ones.
+        third: only the rotation's third of the slow tests, and those of the files that are `due` in any rotation.
     """
 
     marks: str = ""
-    turn: int | None = None
+    rotation: int | None = None
     third: bool = False
     due: Collection[str] = ()
 
 
 def of_tier(tier: str, chosen: Chosen, files: Sequence[str] = ()) -> Stage:
     """The chosen tests of a tier, on several workers; those of `files` alone, in one."""
-    marks, turn = chosen.marks, chosen.turn
+    marks, rotation = chosen.marks, chosen.rotation
     name = f"{tier} tests{f', {marks}' if marks else ''}{f' of {chr(32).join(files)}' if files else ''}"
-    seed = () if turn is None else (f"--hypothesis-seed={turn}",)
+    seed = () if rotation is None else (f"--hypothesis-seed={rotation}",)
     some = (*(() if files else SPREAD[tier]), *seed, "--tier", tier, *(("-m", marks) if marks else ()))
     some = (*some, *(("--third",) if chosen.third else ()), *files)
-    set_ = {} if turn is None else {plugin.TURN: str(turn), plugin.DUE: " ".join(sorted(chosen.due))}
+    set_ = {} if rotation is None else {plugin.ROTATION: str(rotation), plugin.DUE: " ".join(sorted(chosen.due))}
     return Stage(name, (sys.executable, "-m", "pytest", *some), tier, set_)
 
 

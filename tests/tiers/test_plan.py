@@ -1,4 +1,4 @@
-"""The turns: three in a row run every slow test, and of a shared family every turn runs some."""
+"""The rotations: three in a row run every slow test, and of a shared family every rotation runs some."""
 
 from __future__ import annotations
 
@@ -19,22 +19,22 @@ class Named:
 SLOW = plan.SLOW[0]
 FAMILY, SHARE = next(iter(plan.SHARED.items()))
 ITEMS = [Named(f"{SLOW}::test_{n}") for n in range(3)] + [Named(f"{FAMILY}[{n}]") for n in range(3 * SHARE)]
-TURNS = st.integers(0, 1_000)
+ROTATIONS = st.integers(0, 1_000)
 
 
-@given(TURNS)
-def test_of_a_family_every_so_many_th_test_stays_and_other_ones_in_the_next_turn(turn: int) -> None:
-    stay, then = ({item for item in ITEMS[3:] if item not in plan.slow(ITEMS, t)} for t in (turn, turn + 1))
+@given(ROTATIONS)
+def test_of_a_family_every_so_many_th_test_stays_and_other_ones_next_time(rotation: int) -> None:
+    stay, then = ({item for item in ITEMS[3:] if item not in plan.slow(ITEMS, t)} for t in (rotation, rotation + 1))
     assert len(stay) == len(then) == 3
     assert not stay & then
-    assert plan.slow(ITEMS, turn)[:3] == ITEMS[:3]
+    assert plan.slow(ITEMS, rotation)[:3] == ITEMS[:3]
 
 
-@given(TURNS, st.sampled_from(plan.TIERS), st.lists(st.floats(0, 500), min_size=1, max_size=20))
-def test_three_turns_run_every_slow_test_once(turn: int, tier: str, walls: list[float]) -> None:
+@given(ROTATIONS, st.sampled_from(plan.TIERS), st.lists(st.floats(0, 500), min_size=1, max_size=20))
+def test_three_rotations_run_every_slow_test_once(rotation: int, tier: str, walls: list[float]) -> None:
     record = {f"tests/test_{n}.py": {tier: Taken(slow_wall_s=wall_s)} for n, wall_s in enumerate(walls)}
     for nodeid in (f"{file}::test_{n}" for file in (*record, "tests/test_new.py") for n in range(2)):
-        assert sum(plan.due(nodeid, tier, t, record) for t in range(turn, turn + plan.THIRDS)) == 1
+        assert sum(plan.due(nodeid, tier, t, record) for t in range(rotation, rotation + plan.THIRDS)) == 1
 
 
 def test_tests_of_processes_that_may_share_an_app_run_in_the_same_turn() -> None:
