@@ -65,7 +65,6 @@ class PublisherSession:
         self._stamps = lateness_us is None and self._clocked
         self._lateness_us = lateness_us or 0
         self.source = SourceLog(log, target, uid, wake, take_over, self._lateness_us)
-        self._claim = self.source.claim
         self._writer: SourceWriter | None = None
         self._hold: int | None = 0 if boundaries is Boundaries.PACED else None
         self._now_us = self._tick_us = 0
@@ -121,13 +120,14 @@ class PublisherSession:
         """
         raw_us, now_us = now_us, self._latest(now_us)
         self.source.turn(now_us)
-        if self._claim.ready and self._writer is None:
-            fold, of = self._claim.fold, (self._target.feed, self._target.app_uid)
-            self._writer = SourceWriter(*of, self._claim.epoch, self._uid, self._buckets, fold.boundary, fold.last_seq)
+        claim = self.source.claim
+        if claim.ready and self._writer is None:
+            fold, of = claim.fold, (self._target.feed, self._target.app_uid)
+            self._writer = SourceWriter(*of, claim.epoch, self._uid, self._buckets, fold.boundary, fold.last_seq)
             if fold.boundary > self._origin_us:  # else nothing was sent before
                 self._largest = fold.boundary + self._lateness_us
         if self._writer is not None and not self.closed:
-            self._writer.read_to = self._claim.read_to
+            self._writer.read_to = claim.read_to
             self._tick(self._writer)
             if self._writer.collecting and self.lingering.over(raw_us):
                 self.flush()
@@ -135,7 +135,7 @@ class PublisherSession:
     def next_wakeup(self) -> int | None:
         """When the next turn is due (µs) if nothing arrives before."""
         if self._writer is None:
-            return self._claim.next_wakeup()
+            return self.source.claim.next_wakeup()
         if self.closed:
             return None
         lingers = self.lingering.end_us if self._writer.collecting else None

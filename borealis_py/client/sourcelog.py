@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from contextlib import ExitStack, closing
+from functools import partial
 
 from borealis_py.client.claim import Claim
 from borealis_py.client.target import BegunAnew, PublishFailed, Target
-from borealis_py.log.base import Log, LogError, NewRecord, Record, Wake
+from borealis_py.log.base import Log, LogError, NewRecord, OffsetGone, Record, Wake
 from borealis_py.log.description import OtherLife, OtherVersion, check_life
 
 OUTSTANDING_MAX = 1_000
@@ -26,9 +27,8 @@ class SourceLog:
 
     def __init__(self, log: Log, target: Target, uid: str, wake: Wake, take_over: bool, lateness_us: int) -> None:
         self._log, self._target = log, target
-        with closing(log.lookup()) as lookup:
-            start, end = lookup.bounds(target.feed)
-        self.claim = Claim(target, uid, start, end, take_over, lateness_us)
+        self._new_claim = partial(Claim, target, uid, take_over=take_over, lateness_us=lateness_us)
+        self.claim = self._new_claim(*self._bounds())
         self.appended = 0
         self._delivered = 0
         self.full = False
@@ -64,9 +64,21 @@ class SourceLog:
     def close(self) -> None:
         self._opened.close()
 
+    def _bounds(self) -> tuple[int, int]:
+        with closing(self._log.lookup()) as lookup:
+            return lookup.bounds(self._target.feed)
+
     def _read(self, now_us: int) -> None:
         feed = self._target.feed
-        records = self._polled()
+        try:
+            records = self._polled()
+        except OffsetGone:  # replicas have deleted what nobody needs (R16)
+            if self.claim.ready:
+                raise  # it may have been a newer claim
+            self.claim = self._new_claim(*self._bounds())
+            self._begin = self.claim.begin
+            self._reader.open(feed, self._begin)
+            return
         self.claim.read(records, self._reader.position(feed), now_us)
         if self.claim.begin != self._begin:
             self._begin = self.claim.begin

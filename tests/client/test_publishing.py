@@ -319,6 +319,28 @@ def test_a_dead_publisher_is_replaced_after_watching_although_its_last_records_s
         assert second.last_seq in (-1, 0)
 
 
+@pytest.mark.parametrize("after_us", [0, 20_000, 1_000_000])
+def test_a_source_that_is_trimmed_while_a_publisher_looks_for_its_end_is_taken_all_the_same(after_us: int) -> None:
+    """It had found from where to read; then replicas deleted the records there (R16)."""
+    world = World()
+    first = world.ready("p")
+    for n in range(10):
+        first.send(row(n))
+        world.run(0.1)
+    first.stop()
+    end = len(world.memory.committed(world.target.feed))
+    second = world.publisher("q")
+    world.scheduler.run_until(world.now + after_us)
+    world.memory.delete_before(world.target.feed, end - 3)
+    world.run(3)
+    assert second.error is None
+    assert second.ready
+    assert second.last_seq == 9
+    second.send(row(10))
+    world.run(0.5)
+    assert [seq for _, seq, *_ in world.folded().rows] == list(range(11))
+
+
 def test_nobody_before_means_nothing_to_watch() -> None:
     world = World()
     world.ready("p")
@@ -396,7 +418,7 @@ def test_after_retention_left_nothing_but_boundaries_the_rows_before_them_still_
     world.memory.delete_before(world.target.feed, world.memory.broker.partition(world.target.feed).stable_end - 1)
     second = world.ready("q")
     assert second.last_seq == 4
-    assert second.session._claim.epoch > before.epoch
+    assert second.session.source.claim.epoch > before.epoch
 
 
 def test_after_retention_took_all_the_source_is_refused_by_name() -> None:

@@ -111,10 +111,10 @@ def test_a_start_reads_the_end_of_a_long_log_and_not_all_of_it() -> None:
     world.memory.kill("p")
     first.stop()
     second = world.publisher("q")
-    assert second.session._claim.begin == end - TAIL_RECORDS
+    assert second.session.source.claim.begin == end - TAIL_RECORDS
     world.run(3)
     assert second.ready
-    assert second.session._claim.begin == end - TAIL_RECORDS
+    assert second.session.source.claim.begin == end - TAIL_RECORDS
     assert second.last_seq == 0
 
 
