@@ -29,6 +29,7 @@ from borealis_py.app.supervisor import run_notes
 from borealis_py.app.supervisor.supervised_process import say_unseen
 from borealis_py.config import logfile
 from borealis_py.kafka.process_end import KILL_S, await_end, is_over
+from borealis_py.kafka.process_start import uninterrupted
 from borealis_py.query.ingress_spec import INGRESSES
 from borealis_py.query.names import base_name
 from borealis_py.query.spec import AppSpec
@@ -139,20 +140,21 @@ class ReplicaProcesses:
         say_unseen(path, before)
         after = ["--after", before["run"]] if "run" in before else []
         output = logfile.opened(str(self.log_file(name)))
-        try:
-            process = subprocess.Popen(
-                [*COMMAND, *self._arguments(name), *first_arguments(take_over), "--run", run, *after],
-                stdin=subprocess.DEVNULL,
-                stdout=output,
-                stderr=output,
-                start_new_session=True,
-                env={**os.environ, **spec.environment(), run_notes.RUN: run},
-            )
-        finally:
-            os.close(output)
-        self._started[name] = process
-        with suppress(ProcessLookupError, psutil.NoSuchProcess):  # ended already: whoever waits for it reports why
-            run_notes.write(str(self._pid_file(name)), {**_known_by(process.pid), "run": run})
+        with uninterrupted():
+            try:
+                process = subprocess.Popen(
+                    [*COMMAND, *self._arguments(name), *first_arguments(take_over), "--run", run, *after],
+                    stdin=subprocess.DEVNULL,
+                    stdout=output,
+                    stderr=output,
+                    start_new_session=True,
+                    env={**os.environ, **spec.environment(), run_notes.RUN: run},
+                )
+            finally:
+                os.close(output)
+            self._started[name] = process
+            with suppress(ProcessLookupError, psutil.NoSuchProcess):  # ended already: whoever waits for it reports why
+                run_notes.write(str(self._pid_file(name)), {**_known_by(process.pid), "run": run})
         return process.pid
 
     def _arguments(self, name: ProcessName) -> list[str]:

@@ -16,6 +16,7 @@ import psutil
 from borealis_py.app.errors import LaunchError
 from borealis_py.app.supervisor import run_notes
 from borealis_py.kafka.process_end import terminate
+from borealis_py.kafka.process_start import uninterrupted
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 MODULE = "borealis_py.app.supervisor.__main__"
@@ -92,7 +93,7 @@ def start_supervisor(directory: Path, command: Sequence[str], starts: Sequence[P
     }
     code = f"import sys; sys.path.insert(0, {str(ROOT)!r}); from {MODULE} import main; main()"
     log = directory / f"{run_notes.SUPERVISOR}.log"
-    with log.open("ab") as errors:
+    with uninterrupted(), log.open("ab") as errors:
         process = subprocess.Popen(
             [sys.executable, "-I", "-S", "-c", code],  # isolated, without site-packages: half the memory
             stdin=subprocess.PIPE,
@@ -100,12 +101,13 @@ def start_supervisor(directory: Path, command: Sequence[str], starts: Sequence[P
             stderr=errors,
             start_new_session=True,
         )
+        with suppress(ProcessLookupError):  # ended already
+            run_notes.write(
+                str(_note(directory)), run_notes.of_process(process.pid)
+            )  # written before it starts anything, so that `down` finds it
     assert process.stdin is not None
     assert process.stdout is not None
     with process.stdin, process.stdout, suppress(BrokenPipeError):
-        run_notes.write(
-            str(_note(directory)), run_notes.of_process(process.pid)
-        )  # written before it starts anything, so that `down` finds it
         process.stdin.write(json.dumps(plan).encode())
         process.stdin.close()
         started = process.stdout.readline()

@@ -28,6 +28,7 @@ from borealis_py.kafka.client import ask_cluster_id
 from borealis_py.kafka.errors import BrokerError
 from borealis_py.kafka.java import find_java
 from borealis_py.kafka.process_end import is_over, terminate
+from borealis_py.kafka.process_start import uninterrupted
 
 GIVEN_PORTS = Path("/proc/sys/net/ipv4/ip_local_port_range")
 """Where Linux says which ports it gives to connections, and to who asks for any."""
@@ -225,24 +226,26 @@ class LocalBroker:
         if self.log_file.exists() and self.log_file.stat().st_size > LOG_BYTES_MAX:
             self.log_file.replace(self.log_file.with_name("broker.log.1"))
         cluster_id = self._format(java, directory)
-        with self.log_file.open("ab") as log:
-            process = subprocess.Popen(
-                java_command(java, directory, "kafka.Kafka", str(self._config)),
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-                cwd=self.data_dir,
-                start_new_session=True,  # Ctrl-C in this terminal, or its closing, must not end the broker
-            )
-        noted = json.dumps(asdict(_PidFile(process.pid, self.port, KAFKA_VERSION)))
-        partial = self._pid_file.with_suffix(".partial")
-        partial.write_text(noted)
-        partial.replace(self._pid_file)
+        process: subprocess.Popen[bytes] | None = None
         try:
+            with uninterrupted(), self.log_file.open("ab") as log:
+                process = subprocess.Popen(
+                    java_command(java, directory, "kafka.Kafka", str(self._config)),
+                    stdin=subprocess.DEVNULL,
+                    stdout=log,
+                    stderr=log,
+                    cwd=self.data_dir,
+                    start_new_session=True,  # Ctrl-C in this terminal, or its closing, must not end the broker
+                )
+            noted = json.dumps(asdict(_PidFile(process.pid, self.port, KAFKA_VERSION)))
+            partial = self._pid_file.with_suffix(".partial")
+            partial.write_text(noted)
+            partial.replace(self._pid_file)
             self._wait_healthy(process, cluster_id, deadline, timeout_s)
         except BaseException:
-            process.kill()
-            process.wait()
+            if process is not None:
+                process.kill()
+                process.wait()
             self._pid_file.unlink(missing_ok=True)
             raise
         process.returncode = 0  # it outlives this object: suppresses Python's warning

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
 
-from borealis_py.app import replicas
+from borealis_py.app import replicas, supervision
+from borealis_py.app.child_processes import terminated_as_interrupt
 from borealis_py.app.process_spec import ProcessSpec
 from borealis_py.app.replicas import (
     ProcessName,
@@ -23,6 +26,7 @@ from borealis_py.app.replicas import (
     process_of,
     readable,
 )
+from borealis_py.app.supervisor import run_notes
 from borealis_py.kafka.process_end import is_over
 from borealis_py.query import App
 
@@ -114,6 +118,37 @@ time.sleep(600)
             assert psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
         finally:
             parent.kill()
+
+
+@pytest.fixture
+def interrupted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A signal comes when a process has been started, and not been noted yet."""
+    write = run_notes.write
+
+    def interrupt(*arguments: Any) -> None:
+        signal.raise_signal(signal.SIGTERM)
+        write(*arguments)
+
+    monkeypatch.setattr(run_notes, "write", interrupt)
+
+
+@pytest.mark.usefixtures("interrupted")
+def test_one_whose_start_is_interrupted_is_found(
+    tmp_path: Path, processes: ReplicaProcesses, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(replicas, "COMMAND", (sys.executable, "-c", OBEYS))
+    with terminated_as_interrupt(), pytest.raises(KeyboardInterrupt):
+        processes.start_process(ProcessName(0), ProcessSpec("nowhere:1", tmp_path))
+    (stopped,) = processes.stop()
+    assert stopped.name == ProcessName(0)
+
+
+@pytest.mark.usefixtures("interrupted")
+def test_a_supervisor_whose_start_is_interrupted_is_noted(processes: ReplicaProcesses) -> None:
+    with terminated_as_interrupt(), pytest.raises(KeyboardInterrupt):
+        processes.keep({})
+    assert (processes.directory / f"{run_notes.SUPERVISOR}.pid").exists()
+    supervision.stop_supervisor(processes.directory)
 
 
 def test_killed_when_it_does_not_end(processes: ReplicaProcesses, children: list[subprocess.Popen[bytes]]) -> None:
