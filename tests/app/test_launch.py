@@ -33,6 +33,7 @@ from borealis_py.log.messages import Description, Policy, SourceFailure, Thresho
 from borealis_py.protocol.settings import SettingsError, Timing
 from borealis_py.query import App, AppSpec
 from borealis_py.runtime.specs import replica_spec
+from tests.support.waiting import PATIENCE_S
 
 T2013 = 1_356_998_400_000_000
 
@@ -255,7 +256,7 @@ def test_each_process_answers_http_at_a_port_of_its_own(tmp_path: launch.Path, m
 def append(log: KafkaLog, topic: str, key: bytes, value: bytes) -> None:
     with closing(log.appender(lambda: None)) as appender:
         appender.append(NewRecord(Feed(topic), value, key), 1)
-        assert appender.flush(10)
+        assert appender.flush(PATIENCE_S)
 
 
 def test_an_app_that_begins_anew_knows_its_old_checkpoints_from_its_own(log: KafkaLog, name: str, tmp_path) -> None:  # type: ignore[no-untyped-def]

@@ -29,6 +29,7 @@ from borealis_py.app.replicas import (
 from borealis_py.app.supervisor import run_notes
 from borealis_py.kafka.process_end import is_over
 from borealis_py.query import App
+from tests.support.waiting import PATIENCE_S
 
 OBEYS = "import time; print('up', flush=True); time.sleep(600)"
 REFUSES = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); " + OBEYS
@@ -114,7 +115,7 @@ time.sleep(600)
         pid = int(parent.stdout.readline())
         note(processes, ProcessName(0), pid, psutil.Process(pid).create_time())
         try:
-            assert processes.stop(timeout_s=30.0) == [Stopped(ProcessName(0), pid, forced=False)]
+            assert processes.stop(timeout_s=PATIENCE_S) == [Stopped(ProcessName(0), pid, forced=False)]
             assert psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
         finally:
             parent.kill()
@@ -179,7 +180,7 @@ def test_the_end_of_the_log_tells_why_it_ended(
     monkeypatch.setattr(replicas, "COMMAND", (*replicas.COMMAND, "--nonsense"))
     processes.start_process(three, ProcessSpec("nowhere:1", tmp_path))
     child = processes._started[three]
-    assert child.wait(60) == 2
+    assert child.wait(PATIENCE_S) == 2
     assert processes.ended(three) == 2
     assert "--nonsense" in processes.log_tail(three)
     assert processes.running() == {}

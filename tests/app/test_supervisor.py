@@ -24,7 +24,7 @@ from borealis_py.app.supervision import Fate, ProcessStart, start_supervisor, st
 from borealis_py.app.supervisor import run_notes
 from borealis_py.app.supervisor.backoff import Backoff
 from borealis_py.kafka.process_end import is_over
-from tests.support.running import until
+from tests.support.waiting import PATIENCE_S, until
 
 LIVES = "import time; time.sleep(600)"
 ONE, TWO = ProcessName(0), ProcessName(1)
@@ -105,7 +105,7 @@ def test_an_end_by_name_is_final(here: ReplicaProcesses, end: exit_codes.ExitCod
     (line,) = lines(here)
     assert line["event"] == "the replica process ended and is not started again"
     assert line["todo"]
-    assert psutil.wait_procs([supervisor], 10)[1] == []
+    assert psutil.wait_procs([supervisor], PATIENCE_S)[1] == []
 
 
 def test_each_start_is_told_the_same_and_secrets_are_neither_arguments_nor_files(
@@ -160,7 +160,7 @@ sys.exit(1)
 def test_one_that_was_ready_is_tried_until_it_comes_with_growing_pauses(here: ReplicaProcesses) -> None:
     start = ProcessStart(ONE.stem, ["-c", READY_ONCE, str(here.directory)])
     start_supervisor(here.directory, [sys.executable], [start])
-    until(lambda: len(lines(here)) >= 3, "it failed some times", 30)
+    until(lambda: len(lines(here)) >= 3, "it failed some times")
     assert [line["next_start_s"] for line in lines(here)[:3]] == [0.0, 1.0, 2.0]
     assert (fate(here).final, fate(here).how) == (False, exit_codes.described(1))
     waiting = fate(here).next_wall_us
@@ -186,7 +186,7 @@ def test_what_is_left_of_the_dead_is_ended_whatever_session_it_is_in(here: Repli
     (left,), (other,) = (processes[name].children() for name in (ONE, TWO))
     processes[ONE].kill()
     another(here, processes[ONE].pid)
-    assert psutil.wait_procs([left], 10)[1] == []
+    assert psutil.wait_procs([left], PATIENCE_S)[1] == []
     assert other.is_running()
     other.kill()
 
@@ -195,7 +195,7 @@ def test_a_supervisor_that_is_killed_costs_nothing_and_its_successor_adopts(here
     first = psutil.Process(keep(here, LIVES, LIVES))
     before = {name: p.pid for name, p in here.running().items()}
     first.kill()
-    first.wait(10)
+    first.wait(PATIENCE_S)
     assert not here.kept
     assert {name: p.pid for name, p in here.running().items()} == before
     keep(here, LIVES, LIVES)
@@ -212,10 +212,10 @@ def test_what_is_left_of_one_that_died_unseen_is_ended_by_the_next_supervisor(he
     (left,) = process.children()
     for one in (supervisor, process):
         one.kill()
-    psutil.wait_procs([supervisor, process], 10)
+    psutil.wait_procs([supervisor, process], PATIENCE_S)
     assert left.is_running()
     keep(here, LIVES)
-    assert psutil.wait_procs([left], 10)[1] == []
+    assert psutil.wait_procs([left], PATIENCE_S)[1] == []
     assert pid_of(here) not in (None, process.pid)
     (line,) = lines(here)
     assert (line["event"], line["pid"]) == ("the replica process before ended", process.pid)
@@ -224,7 +224,7 @@ def test_what_is_left_of_one_that_died_unseen_is_ended_by_the_next_supervisor(he
 def test_of_an_adopted_one_its_own_last_word_tells_how_it_ended(here: ReplicaProcesses) -> None:
     first = psutil.Process(keep(here, LIVES))
     first.kill()
-    first.wait(10)
+    first.wait(PATIENCE_S)
     keep(here, LIVES)
     path = str(here.directory / ONE.stem)
     run_notes.write(f"{path}.end", {"run": run_notes.read(f"{path}.pid")["run"], "code": exit_codes.SUPERSEDED.code})
@@ -239,7 +239,7 @@ def test_down_ends_the_supervisor_first_and_works_without_it(here: ReplicaProces
     assert (here.running(), here.kept) == ({}, False)
     supervisor = psutil.Process(keep(here, LIVES, LIVES))
     supervisor.kill()
-    supervisor.wait(10)
+    supervisor.wait(PATIENCE_S)
     assert len(here.stop()) == 2
     assert here.running() == {}
 
@@ -258,7 +258,7 @@ def test_after_its_note_is_gone_it_starts_nothing_even_if_nobody_ended_it(here: 
     process = here.running()[ONE]
     (here.directory / "supervisor.pid").unlink()
     process.kill()
-    assert psutil.wait_procs([supervisor], 10)[1] == []
+    assert psutil.wait_procs([supervisor], PATIENCE_S)[1] == []
     assert here.running() == {}
 
 
@@ -267,7 +267,7 @@ def test_with_its_directory_gone_it_ends(here: ReplicaProcesses) -> None:
     process = here.running()[ONE]
     shutil.rmtree(here.directory)
     process.kill()
-    assert psutil.wait_procs([supervisor], 10)[1] == []
+    assert psutil.wait_procs([supervisor], PATIENCE_S)[1] == []
 
 
 def test_what_cannot_be_executed_is_told_and_tried_again(here: ReplicaProcesses) -> None:
@@ -314,12 +314,12 @@ def test_without_a_supervisor_whoever_starts_the_next_says_how_the_last_one_ende
     spec = ProcessSpec("nowhere:1", here.directory.parent)
     for code in ("2", None):
         here.start_process(ONE, spec)
-        here._started[ONE].wait(60)
+        here._started[ONE].wait(PATIENCE_S)
         if code:
             path = str(here.directory / ONE.stem)
             run_notes.write(f"{path}.end", {"run": run_notes.read(f"{path}.pid")["run"], "code": int(code)})
     here.start_process(ONE, spec)
-    here._started[ONE].wait(60)
+    here._started[ONE].wait(PATIENCE_S)
     hows = [line["how"] for line in lines(here)]
     assert hows == [exit_codes.described(2), "ended unseen: killed, or crashed"]
     assert here.log_file(ONE).read_text().count("unrecognized arguments: --nonsense") == 3  # nothing is truncated

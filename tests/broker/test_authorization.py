@@ -16,7 +16,8 @@ from borealis_py.kafka.log import KafkaLog
 from borealis_py.log.base import Feed
 from borealis_py.protocol.settings import Timing
 from borealis_py.query import App
-from tests.support.running import RunningApp, running, until
+from tests.support.running import RunningApp, running
+from tests.support.waiting import until
 
 pytestmark = [pytest.mark.broker, pytest.mark.timeout(240)]
 NAME = "guarded"

@@ -21,7 +21,8 @@ from borealis_py.log.base import Feed, LogError, NewRecord, TopicSpec
 from borealis_py.log.records import BatchHeader, ClaimHeader, pack, pack_stimes
 from borealis_py.protocol.settings import Timing
 from borealis_py.query import App
-from tests.support.running import RunningApp, running, until
+from tests.support.running import RunningApp, running
+from tests.support.waiting import PATIENCE_S, until
 
 pytestmark = pytest.mark.broker
 
@@ -44,7 +45,7 @@ def corrected_values(app: RunningApp) -> list[int]:
 def append(app: RunningApp, value: bytes) -> None:
     appender = app.log.appender(lambda: None)
     appender.append(NewRecord(Feed(topics.stream(app.name, "src")), value), 1)
-    assert appender.flush(10)
+    assert appender.flush(PATIENCE_S)
     appender.close()
 
 

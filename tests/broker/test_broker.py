@@ -20,6 +20,7 @@ from borealis_py.kafka.errors import BrokerError
 from borealis_py.kafka.log import KafkaLog
 from borealis_py.log.base import Feed, NewRecord, TopicSpec
 from tests.support.trimming import setting
+from tests.support.waiting import PATIENCE_S
 
 pytestmark = pytest.mark.broker
 
@@ -35,7 +36,7 @@ def own(tmp_path: Path) -> Iterator[LocalBroker]:
 def append_one(bootstrap: str, feed: Feed) -> None:
     appender = KafkaLog(bootstrap).appender(lambda: None)
     appender.append(NewRecord(feed, b"kept"), token=1)
-    assert appender.flush(30.0)
+    assert appender.flush(PATIENCE_S)
     (delivery,) = appender.deliveries()
     assert delivery.error is None
     appender.close()
@@ -60,7 +61,7 @@ def test_up_is_idempotent_and_a_broker_that_was_killed_comes_back_with_its_data(
     append_one(own.bootstrap, Feed("kept"))
 
     os.kill(first.pid, signal.SIGKILL)
-    psutil.Process(first.pid).wait(10)
+    psutil.Process(first.pid).wait(PATIENCE_S)
     assert not own.status().running
     assert own.up() is True
     assert own.status().pid != first.pid

@@ -11,6 +11,7 @@ import pytest
 
 from borealis_py.kafka import jars
 from borealis_py.kafka.errors import BrokerError
+from tests.support.waiting import PATIENCE_S
 
 CONTENT = {"one-1.0.jar": b"one", "two-2.0.jar": b"two"}
 SUMS = {name: hashlib.sha256(content).hexdigest() for name, content in CONTENT.items()}
@@ -105,7 +106,7 @@ def test_two_fetches_at_once_are_one(ways: Callable[[Way, Way], None]) -> None:
     def slow(java: Path, staging: Path, directory: Path) -> None:
         calls.append(1)
         started.set()
-        assert release.wait(30)
+        assert release.wait(PATIENCE_S)
         brings(CONTENT)(java, staging, directory)
 
     ways(slow, fails)
@@ -113,10 +114,10 @@ def test_two_fetches_at_once_are_one(ways: Callable[[Way, Way], None]) -> None:
     threads = [threading.Thread(target=lambda: found.append(jars.fetch(JAVA))) for _ in range(2)]
     for thread in threads:
         thread.start()
-    assert started.wait(30)
+    assert started.wait(PATIENCE_S)
     release.set()
     for thread in threads:
-        thread.join(30)
+        thread.join(PATIENCE_S)
     assert found == [jars.cache_dir()] * 2
     assert calls == [1]
 

@@ -17,7 +17,8 @@ from borealis_py.observe.live_view import open_live
 from borealis_py.protocol.settings import DelayPolicy, Delays, SettingsError
 from borealis_py.query import App
 from borealis_py.query.errors import QueryError
-from tests.support.running import RunningApp, running, until
+from tests.support.running import RunningApp, running
+from tests.support.waiting import until
 
 pytestmark = [pytest.mark.broker, pytest.mark.timeout(180)]
 PROCESS, DELAY, SUSPEND = DelayPolicy.PROCESS, DelayPolicy.DELAY, DelayPolicy.SUSPEND

@@ -14,7 +14,8 @@ from borealis_py.app.state import AppState, read_app
 from borealis_py.observe.live_view import open_live
 from borealis_py.protocol.settings import Timing
 from borealis_py.query import App
-from tests.support.running import RunningApp, running, until
+from tests.support.running import RunningApp, running
+from tests.support.waiting import until
 
 pytestmark = [pytest.mark.broker, pytest.mark.timeout(180)]
 MINUTE_US = 60_000_000

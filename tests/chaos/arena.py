@@ -24,6 +24,7 @@ from tests.drills.network import BUCKET_US
 from tests.drills.plan import Member, Plan
 from tests.drills.processes import Process
 from tests.support.full_disk import FullDisk
+from tests.support.waiting import PATIENCE_S
 
 Wait = Callable[[], bool]
 Steps = Iterator[Wait]
@@ -239,7 +240,7 @@ class Arena:
         self.cluster.blackouts = self.impaired.blackouts(groups_of(self.plan), until_us)
         return self.cluster.judge().and_beside(self.verdicts)
 
-    def left(self, timeout_s: float = 20.0) -> list[psutil.Process]:
+    def left(self, timeout_s: float = PATIENCE_S) -> list[psutil.Process]:
         """What should have ended with its driver and runs on after so long."""
         _, alive = psutil.wait_procs(list(self.known), timeout=timeout_s)
         return list(alive)

@@ -21,6 +21,7 @@ from tests.drills.network import BUCKET_US
 from tests.drills.plan import Member
 from tests.drills.poison import WHATS
 from tests.drills.processes import Process
+from tests.support.waiting import PATIENCE_S
 
 AGAIN_S = 8.0
 """A second failure during STABILIZATION that did not show by then came too late, or was masked."""
@@ -97,7 +98,7 @@ def malformed(it: Arena, fault: Fault) -> Steps:
         try:
             for n in range(count):
                 producer.send(f"{it.plan.name}.{base}", MALFORMED[n % len(MALFORMED)], partition=partition)
-            producer.flush(30)
+            producer.flush(PATIENCE_S)
         finally:
             producer.close()
 
@@ -205,7 +206,7 @@ def broker_killed(it: Arena, fault: Fault) -> Steps:
         pid = it.broker.status().pid
         assert pid is not None
         os.kill(pid, signal.SIGKILL)
-        psutil.Process(pid).wait(10)
+        psutil.Process(pid).wait(PATIENCE_S)
 
     with _away(it):
         yield it.doing(kill)

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import cast
 
 from tests.drills.processes import ROOT
+from tests.support.waiting import PATIENCE_S
 
 HOST = "127.0.0.1"
 READY = "ready"
@@ -177,7 +178,7 @@ class Links:
         assert self._process.stdout is not None
         self._process.stdin.close()
         self._process.stdout.close()
-        self._process.wait(10)
+        self._process.wait(PATIENCE_S)
 
     def _tell(self, line: str) -> None:
         assert self._process.stdin is not None

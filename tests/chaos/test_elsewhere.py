@@ -19,7 +19,7 @@ from tests.drills.cluster import wall_us
 from tests.drills.network import SOURCES
 from tests.drills.poison import KERNEL, WHATS
 from tests.support.right import exactly
-from tests.support.running import until
+from tests.support.waiting import until
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(600)]
 WHILE_S = 300.0

@@ -14,7 +14,7 @@ import pytest
 from borealis_py.kafka.broker import free_port
 from tests.chaos.links import HOST, Links
 from tests.support.nowhere import PORT
-from tests.support.running import until
+from tests.support.waiting import PATIENCE_S, until
 
 SHORT_S = 0.3
 
@@ -28,12 +28,12 @@ class Talk:
     client: socket.socket
     port: int
 
-    def answers(self, text: bytes, timeout_s: float = 10.0) -> bytes:
+    def answers(self, text: bytes, timeout_s: float = PATIENCE_S) -> bytes:
         """What comes back; empty: nothing within the time."""
         self.client.sendall(text)
         return self.read(timeout_s)
 
-    def read(self, timeout_s: float = 10.0) -> bytes:
+    def read(self, timeout_s: float = PATIENCE_S) -> bytes:
         self.client.settimeout(timeout_s)
         with suppress(TimeoutError):
             return self.client.recv(100)
@@ -48,7 +48,7 @@ def talk(tmp_path: Path) -> Iterator[Talk]:
         thread.start()
         port = free_port()
         links = Links({"one": (port, server.getsockname()[1])}, tmp_path / "links.log")
-        with socket.create_connection((HOST, port), 10) as client:
+        with socket.create_connection((HOST, port), PATIENCE_S) as client:
             it = Talk(links, heard, client, port)
             assert it.answers(b"a") == b"a"
             yield it
@@ -86,13 +86,13 @@ def test_what_is_sent_through_a_cut_link_comes_when_it_heals(talk: Talk, way: st
 
 def test_new_connections_through_a_cut_link_hear_nothing(talk: Talk) -> None:
     talk.links.cut("one", "both")
-    with socket.create_connection((HOST, talk.port), 10) as another:
+    with socket.create_connection((HOST, talk.port), PATIENCE_S) as another:
         another.sendall(b"c")
         another.settimeout(SHORT_S)
         with pytest.raises(TimeoutError):
             another.recv(1)
         talk.links.heal("one")
-        another.settimeout(10)
+        another.settimeout(PATIENCE_S)
         assert another.recv(1) == b"c"
 
 
@@ -100,7 +100,7 @@ def test_a_reset_ends_all_connections_and_new_ones_work(talk: Talk) -> None:
     talk.links.reset("one")
     with pytest.raises(ConnectionResetError):
         talk.read()
-    with socket.create_connection((HOST, talk.port), 10) as another:
+    with socket.create_connection((HOST, talk.port), PATIENCE_S) as another:
         another.sendall(b"d")
         assert another.recv(1) == b"d"
 
@@ -108,6 +108,9 @@ def test_a_reset_ends_all_connections_and_new_ones_work(talk: Talk) -> None:
 def test_without_a_broker_a_connection_ends_at_once(tmp_path: Path) -> None:
     port = free_port()
     links = Links({"one": (port, PORT)}, tmp_path / "links.log")
-    with suppress(ConnectionResetError), socket.create_connection((HOST, port), 10) as client:  # or it is told at once
+    with (
+        suppress(ConnectionResetError),
+        socket.create_connection((HOST, port), PATIENCE_S) as client,
+    ):  # or it is told at once
         assert client.recv(1) == b""
     links.close()

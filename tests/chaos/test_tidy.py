@@ -18,7 +18,7 @@ from tests.chaos.load import Load, Meter, Sample, between
 from tests.chaos.tidy import MARK, SIGNALS, Interrupted, leaving_nothing, sweep_dead
 from tests.drills.processes import ROOT
 from tests.support.full_disk import FullDisk
-from tests.support.running import until
+from tests.support.waiting import PATIENCE_S, until
 
 RUN = """
 import os, signal, subprocess, sys, threading
@@ -71,8 +71,8 @@ def test_a_signal_ends_everything(places: tuple[Path, Path], number: signal.Sign
     started, disk = ready(places)
     assert mounted(places[0]) is disk
     it.send_signal(number)
-    assert it.wait(60) != 0
-    assert psutil.wait_procs(started, 10)[1] == []
+    assert it.wait(PATIENCE_S) != 0
+    assert psutil.wait_procs(started, PATIENCE_S)[1] == []
     assert not mounted(places[0])
     assert list(places[1].iterdir()) == []
 
@@ -83,18 +83,18 @@ def test_what_a_killed_run_left_is_swept_by_the_next(places: tuple[Path, Path]) 
     (name,) = (file.name for file in places[1].iterdir())
     assert sweep_dead(places[1]) == [], "it lives"
     it.kill()
-    it.wait(10)
+    it.wait(PATIENCE_S)
     assert all(p.is_running() for p in started)
     assert mounted(places[0]) is disk
     with leaving_nothing(places[0] / "next", places[1]):
-        assert psutil.wait_procs(started, 10)[1] == []
+        assert psutil.wait_procs(started, PATIENCE_S)[1] == []
         assert not mounted(places[0])
         assert name not in [file.name for file in places[1].iterdir()]
 
 
 def test_an_error_ends_everything_too_and_signals_are_as_before(places: tuple[Path, Path]) -> None:
     it = run(places, "error")
-    assert it.wait(60) == 1
+    assert it.wait(PATIENCE_S) == 1
     assert list(places[1].iterdir()) == []
     before = [signal.getsignal(number) for number in SIGNALS]
 
@@ -102,7 +102,7 @@ def test_an_error_ends_everything_too_and_signals_are_as_before(places: tuple[Pa
         with leaving_nothing(*places):
             assert os.environ[MARK] in [file.name for file in places[1].iterdir()]
             os.kill(os.getpid(), signal.SIGTERM)
-            until(lambda: False, "the signal is taken", 5)
+            until(lambda: False, "the signal is taken")
 
     with pytest.raises(Interrupted, match="SIGTERM"):
         interrupted()

@@ -11,7 +11,7 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic  # type: ignore[attr-defined]
 
 from borealis_py.kafka.log import KafkaLog
-from tests.support.running import until
+from tests.support.waiting import PATIENCE_S, until
 
 TEXT = """
 from borealis_py import App
@@ -45,7 +45,7 @@ class Topic:
         for value in values:
             raw = value if isinstance(value, bytes) else json.dumps(value).encode()
             self._producer.produce(self.name, raw, partition=partition)
-        assert self._producer.flush(20) == 0
+        assert self._producer.flush(PATIENCE_S) == 0
 
     def grow(self, partitions: int) -> None:
         """Add partitions, and write with a producer that knows them: one that has written keeps what it knew."""

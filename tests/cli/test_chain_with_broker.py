@@ -12,7 +12,7 @@ import pytest
 from borealis_py.app.process_spec import VARIABLE, ProcessSpec
 from borealis_py.app.replicas import ProcessName, ReplicaProcesses
 from tests.cli.commands import Borealis, statuses
-from tests.support.running import until
+from tests.support.waiting import PATIENCE_S, until
 
 pytestmark = [pytest.mark.broker, pytest.mark.timeout(240), pytest.mark.usefixtures("there")]
 APP = "cli-chain"
@@ -57,7 +57,7 @@ def test_an_index_of_a_node_that_runs_is_taken(
 def test_up_starts_an_index_that_was_killed(borealis: Borealis, processes: ReplicaProcesses) -> None:
     victim = processes.running()[PROCESSES[0]]
     victim.kill()
-    psutil.wait_procs([victim], 10)
+    psutil.wait_procs([victim], PATIENCE_S)
     assert PROCESSES[0] not in processes.running()
     said = borealis("up", "app.py", "--host", "process", "--no-restart", "--take-over")
     assert said.code == 0, said.err

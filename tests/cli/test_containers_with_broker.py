@@ -24,7 +24,7 @@ from borealis_py.log.base import Feed
 from borealis_py.log.records import BatchHeader, unpack_source, unpack_stimes
 from sunion.bucket import Buckets
 from tests.cli.commands import Borealis, app_text, statuses
-from tests.support.running import until
+from tests.support.waiting import PATIENCE_S, until
 
 pytestmark = [pytest.mark.broker, pytest.mark.timeout(180), pytest.mark.usefixtures("here")]
 ROWS = 20
@@ -111,7 +111,7 @@ def test_a_replica_waits_for_its_description_and_ends_in_order(borealis: Boreali
         assert found["sums", 0]["http"].startswith("http://127.0.0.1:")
         assert not found["sums", 1]["running"]
         process.send_signal(signal.SIGTERM)
-        assert process.wait(30) == 0, process.stderr.read()
+        assert process.wait(PATIENCE_S) == 0, process.stderr.read()
 
 
 def test_what_cannot_run_is_said(borealis: Borealis, here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -123,7 +123,7 @@ def test_what_cannot_run_is_said(borealis: Borealis, here: Path, monkeypatch: py
     said = borealis("replica", "0", "--app", "refused", "--node", "cleaned")
     assert (said.code, "cleaned" in said.err) == (1, True)
     with foreground("7", "--app", "refused", "--host", "process") as process:
-        _, err = process.communicate(timeout=60)
+        _, err = process.communicate(timeout=PATIENCE_S)
         assert (process.returncode, "has a replica 7" in err) == (REFUSED.code, True)
 
 

@@ -14,7 +14,7 @@ import pytest
 from borealis_py.app.exit_codes import OTHER_LIFE
 from tests.cli.commands import Borealis, status
 from tests.cli.foreign_topic import Topic, app_text
-from tests.support.running import until
+from tests.support.waiting import PATIENCE_S, until
 
 pytestmark = [pytest.mark.broker, pytest.mark.timeout(180)]
 APP = "over"
@@ -45,14 +45,14 @@ def test_it_stays_after_the_end_is_ready_and_says_so_until_it_is_stopped(
         assert "source orders has ended" in " ".join(borealis("status", "--app", APP).err.split())
         assert (page(http, "/healthz"), page(http, "/readyz"), process.poll()) == (200, 200, None)
         process.send_signal(signal.SIGTERM)
-        _, said = process.communicate(timeout=30)
+        _, said = process.communicate(timeout=PATIENCE_S)
         assert process.returncode == 0
         assert "all sources have ended: this ingress has nothing left to do" in said
         process = started()  # as after a node of the cluster was drained: END is in the log
         until(lambda: status(borealis, APP)["ingresses"][0]["pid"] == process.pid, "its successor has reported")
         until(lambda: "stays until" in status(borealis, APP)["ingresses"][0]["detail"], "its successor stays, too")
         assert borealis("up", "app.py", "--describe-only", "--reset").code == 0
-        assert process.wait(30) == OTHER_LIFE.code
+        assert process.wait(PATIENCE_S) == OTHER_LIFE.code
     finally:
         process.kill()
         process.communicate()

@@ -12,7 +12,7 @@ import pytest
 
 from borealis_py.app.replicas import ProcessName, ReplicaProcesses
 from tests.cli.commands import Borealis, statuses
-from tests.support.running import until
+from tests.support.waiting import PATIENCE_S, until
 
 pytestmark = [pytest.mark.broker, pytest.mark.timeout(300)]
 APP = "cli-functions"
@@ -59,7 +59,7 @@ def test_replicas_run_the_functions_that_up_saw_whatever_becomes_of_the_file(
         assert "function cli_functions.doubled: cli_functions.py is SHA-256" in refused.err
         victim = processes.running()[ProcessName(0)]
         victim.kill()
-        psutil.wait_procs([victim], 10)
+        psutil.wait_procs([victim], PATIENCE_S)
         until(lambda: statuses(borealis, APP)["totals", 0]["inc"] > 1, "the supervisor has started it again")
         start_us = time.time_ns() // 1000 - 1_000_000  # `up` took longer: what lies before the app's origin is refused
         rows = [f"{start_us + n * 10_000},{'ab'[n % 2]},{-1 if n == 7 else n}" for n in range(100)]

@@ -19,7 +19,7 @@ from borealis_py.log.base import Feed
 from borealis_py.log.messages import Status, decode
 from tests.cli.commands import Borealis, app_text
 from tests.support.buckets import SECRET, empty_bucket
-from tests.support.running import until
+from tests.support.waiting import PATIENCE_S, until
 
 pytestmark = [pytest.mark.broker, pytest.mark.timeout(180)]
 
@@ -62,7 +62,7 @@ def test_a_killed_replica_finds_its_checkpoints_there(
                 before = max(s.checkpoint_bucket for s in said_by(log, app, 1))
                 victim = processes.running()[ProcessName(0)]
                 victim.kill()
-                psutil.wait_procs([victim], 10)
+                psutil.wait_procs([victim], PATIENCE_S)
                 assert borealis("up", "app.py", "--host", "process", "--no-restart").code == 0
                 until(lambda: said_by(log, app, 2) != [], "the next incarnation speaks")
                 assert said_by(log, app, 2)[0].checkpoint_bucket >= before

@@ -12,7 +12,7 @@ import pytest
 
 from borealis_py.app.replicas import ProcessName, ReplicaProcesses
 from tests.cli.commands import Borealis, statuses
-from tests.support.running import until
+from tests.support.waiting import PATIENCE_S, until
 
 pytestmark = [pytest.mark.broker, pytest.mark.timeout(240), pytest.mark.usefixtures("there")]
 APP = "cli-parts"
@@ -77,7 +77,7 @@ def test_what_is_published_comes_out_whole_although_a_replica_dies(borealis: Bor
     assert borealis("publish", "left.0", "left.0.csv", "--stime", "at", "--app", APP).code == 0
     victim = ReplicaProcesses(site / ".borealis", APP).running()[ProcessName(0)]
     victim.kill()
-    psutil.wait_procs([victim], 10)
+    psutil.wait_procs([victim], PATIENCE_S)
     assert borealis("publish", "right", "right.csv", "--stime", "at", "--app", APP).code == 0
     assert borealis("up", "app.py", "--host", "process", "--no-restart", "--take-over").code == 0
     said = borealis("subscribe", "sums", "--app", APP)

@@ -21,8 +21,8 @@ from borealis_py.log import topics
 from borealis_py.log.base import Feed, Record
 from tests.cli.commands import Borealis, status
 from tests.support.registry_server import NO_SCHEMA, RegistryServer
-from tests.support.running import until
 from tests.support.schema_registry import framed
+from tests.support.waiting import PATIENCE_S, until
 
 NEEDS = "it is not installed: pip install 'borealis-py[avro,protobuf,registry]'"
 for package in ("httpx2", "authlib", "cachetools", "fastavro", "google.protobuf", "google.type", "jsonschema"):
@@ -121,7 +121,7 @@ def test_inspect_shows_the_fields_of_json_schemas_and_without_a_registry_those_o
     for n in range(3):
         row = {"at": datetime.now(UTC).isoformat(), "basket": [n], "shop": "berlin"}
         producer.produce(VISITS, visit(row, SerializationContext(VISITS, MessageField.VALUE)))
-    assert producer.flush(20) == 0
+    assert producer.flush(PATIENCE_S) == 0
     try:
         alone = borealis("inspect", VISITS)
         assert 'schema={"at": "timestamp", "basket": "json", "shop": "string"}' in alone.out
@@ -156,7 +156,7 @@ def test_avro_and_protobuf_become_results_and_an_unknown_schema_a_dead_letter_th
             message = timestamp_pb2.Timestamp(seconds=int(time.time()), nanos=n)
             producer.produce(TICKS, tick(message, SerializationContext(TICKS, MessageField.VALUE)))
         producer.produce(ORDERS, framed(UNKNOWN, b"what"))
-        assert producer.flush(20) == 0
+        assert producer.flush(PATIENCE_S) == 0
         assert 'schema={"at": "timestamp", "shop": "string"' in borealis("inspect", ORDERS).out
         until(
             lambda: (

@@ -28,7 +28,7 @@ from borealis_py.kafka.log import KafkaLog
 from borealis_py.log.messages import SourceFailure
 from sunion.model import Kind
 from tests.cli.commands import Borealis, status
-from tests.support.running import PATIENCE_S, until, until_equal
+from tests.support.waiting import PATIENCE_S, until, until_equal
 
 pytestmark = [pytest.mark.broker, pytest.mark.timeout(240)]
 APP, OTHER = "seen", "seen-other"
@@ -216,7 +216,7 @@ def test_top_on_a_terminal_until_q(bootstrap: str) -> None:
         while b"every" not in screen:
             screen += os.read(far, 65_536)
         os.write(far, b"q")
-        assert process.wait(30) == 0
+        assert process.wait(PATIENCE_S) == 0
         assert process.stderr is not None
         assert process.stderr.read() == b""
     while b"\x1b[?1049l" not in screen:

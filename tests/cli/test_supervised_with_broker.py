@@ -16,7 +16,7 @@ from borealis_py.app.replicas import ProcessName, ReplicaProcesses
 from borealis_py.app.supervision import supervisor_of
 from borealis_py.app.up_lock import alone
 from tests.cli.commands import Borealis, app_text, status, statuses
-from tests.support.running import until
+from tests.support.waiting import PATIENCE_S, until
 
 pytestmark = [pytest.mark.broker, pytest.mark.timeout(240), pytest.mark.usefixtures("here")]
 APP = "cli-kept"
@@ -68,7 +68,7 @@ def test_what_is_killed_comes_back_ready_until_down(borealis: Borealis, processe
     supervisor = supervisor_of(processes.directory)
     assert supervisor is not None
     assert borealis("down", "--app", APP).err.count(" stopped (pid ") == 2
-    assert psutil.wait_procs([supervisor], 10)[1] == []
+    assert psutil.wait_procs([supervisor], PATIENCE_S)[1] == []
     assert processes.running() == {}
 
 

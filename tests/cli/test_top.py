@@ -24,8 +24,8 @@ from borealis_py.log.messages import RedoStatus
 from borealis_py.observe.follower import AppSnapshot
 from borealis_py.observe.overview import overview
 from tests.observe.states import app_state
-from tests.support.running import until
 from tests.support.statuses import WALL_US, source, status
+from tests.support.waiting import until
 
 WIDTH = 120
 

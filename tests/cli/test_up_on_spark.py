@@ -16,7 +16,7 @@ import pytest
 from borealis_py.app.replicas import ProcessName, ReplicaProcesses
 from tests.cli.commands import Borealis, app_text, statuses
 from tests.runtime.spark.driven import has_java
-from tests.support.running import until
+from tests.support.waiting import PATIENCE_S, until
 
 pytestmark = [pytest.mark.broker, pytest.mark.spark, pytest.mark.timeout(400), pytest.mark.usefixtures("here")]
 APP = "cli-tasks"
@@ -48,7 +48,7 @@ def test_up_runs_replicas_as_tasks_and_down_ends_them(
     finally:
         said = borealis("down", "--app", APP)
     assert said.err.count(" stopped (pid ") == 2, said.err
-    assert psutil.wait_procs(tree, timeout=15)[1] == []
+    assert psutil.wait_procs(tree, timeout=PATIENCE_S)[1] == []
 
 
 def test_a_killed_driver_leaves_nothing_and_its_successor_runs(
@@ -66,7 +66,7 @@ def test_a_killed_driver_leaves_nothing_and_its_successor_runs(
         left = driver.children(recursive=True)
         assert has_java(left)
         driver.kill()
-        assert psutil.wait_procs(left, timeout=15)[1] == []
+        assert psutil.wait_procs(left, timeout=PATIENCE_S)[1] == []
         until(lambda: any(p != driver for p in processes.running().values()), "its successor runs")
 
         def ready() -> bool:
@@ -113,7 +113,7 @@ def test_an_up_that_is_interrupted_leaves_nothing(number: int, drivers: int, her
         until(lambda: has_java(tree()), "Spark begins to start")
         left = tree()
         up.send_signal(number)
-        _, said = up.communicate(timeout=60)
+        _, said = up.communicate(timeout=PATIENCE_S)
     assert (up.returncode, "Traceback" in said) == (130, False)
     assert processes.running() == {}
-    assert psutil.wait_procs(left, timeout=15)[1] == []
+    assert psutil.wait_procs(left, timeout=PATIENCE_S)[1] == []

@@ -24,7 +24,7 @@ from borealis_py.log.records import BatchHeader, unpack_source, unpack_stimes
 from borealis_py.protocol.settings import Timing
 from sunion.model import FOREVER
 from tests.cli.commands import Borealis, app_text, status
-from tests.support.running import until
+from tests.support.waiting import PATIENCE_S, until
 
 pytestmark = [pytest.mark.broker, pytest.mark.timeout(180), pytest.mark.usefixtures("there")]
 APP = "clitest"
@@ -68,7 +68,7 @@ def test_up_again_starts_only_what_is_missing(borealis: Borealis, site: Path, mo
     assert "--host spark does not change what runs: it goes on with --host process" in said.err
     process = psutil.Process(before[1])
     process.kill()
-    process.wait(10)
+    process.wait(PATIENCE_S)
     said = borealis("up", "app.py", "--host", "process", "--no-restart")
     assert said.code == 0, said.err
     after = pids(site)
@@ -228,7 +228,7 @@ def test_a_pipe_is_published_as_it_comes_and_ctrl_c_ends_it_in_order(site: Path,
         process.stdin.flush()
         until(lambda: 1 in [len(stimes) for _, stimes in batches(log, spec.name)], "the row in the log")
         process.send_signal(signal.SIGINT)
-        assert process.wait(30) == 130
+        assert process.wait(PATIENCE_S) == 130
         assert b"1 rows sent\n" in process.stderr.read()
     assert all(header.boundary is None or header.boundary < FOREVER for header, _ in batches(log, spec.name))
 

@@ -21,6 +21,7 @@ from borealis_py.client.stimes import Boundaries
 from borealis_py.client.times import parse_stime, parse_stimes
 from tests.client.folded import SCHEMA, T0, W, World
 from tests.examples import examples
+from tests.support.waiting import PATIENCE_S
 
 HEADER = b"carrier,n,delay,late,at"
 
@@ -160,7 +161,7 @@ def test_a_pipe_gives_a_row_as_soon_as_its_line_is_there(tmp_path: Path) -> None
         found: list[object] = []
         thread = threading.Thread(target=lambda: found.extend((next(items), next(items))), daemon=True)
         thread.start()
-        thread.join(20)
+        thread.join(PATIENCE_S)
         assert [row.values for row in found if isinstance(row, InputRow)] == [{"a": 1}, {"a": 2}]
         pipe.write(b": 3}")
         pipe.close()

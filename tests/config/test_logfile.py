@@ -13,6 +13,7 @@ import pytest
 from borealis_py.config import logfile
 from borealis_py.config.logfile import KEPT_FILES, follow, opened
 from tests.drills.processes import ROOT
+from tests.support.waiting import PATIENCE_S
 
 LIMIT = 100
 
@@ -92,7 +93,7 @@ def test_processes_that_share_a_log_lose_no_line_but_the_oldest(
         command = [sys.executable, "-c", SPEAKS, str(path), str(k), str(limit)]
         started.append(subprocess.Popen(command, stdout=handle, stderr=handle, cwd=ROOT))
         os.close(handle)
-    assert [process.wait(60) for process in started] == [0] * writers
+    assert [process.wait(PATIENCE_S) for process in started] == [0] * writers
     files = sorted(tmp_path.iterdir(), reverse=True)  # oldest first: .3 .2 .1, and the newest without a number
     assert len(files) == KEPT_FILES + (0 if all_kept else 1)
     text = "".join(f.read_text() for f in files)

@@ -7,7 +7,7 @@ import signal
 import threading
 
 from borealis_py.config.signals import set_by, setting
-from tests.support.running import until
+from tests.support.waiting import PATIENCE_S, until
 
 
 def test_a_signal_that_comes_while_the_event_is_being_waited_for_sets_it() -> None:
@@ -15,7 +15,7 @@ def test_a_signal_that_comes_while_the_event_is_being_waited_for_sets_it() -> No
     stop = threading.Event()
     with setting(stop, signal.SIGUSR1), stop._cond:
         signal.raise_signal(signal.SIGUSR1)
-    assert stop.wait(30)
+    assert stop.wait(PATIENCE_S)
 
 
 def test_a_second_signal_within_the_handler_of_the_first_is_taken() -> None:
@@ -28,7 +28,7 @@ def test_a_second_signal_within_the_handler_of_the_first_is_taken() -> None:
 
     with setting(stop, signal.SIGUSR1, signal.SIGUSR2, first=first):
         os.kill(os.getpid(), signal.SIGUSR1)
-        assert stop.wait(30)
+        assert stop.wait(PATIENCE_S)
     assert depth == [0, 1]
 
 

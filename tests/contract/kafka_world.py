@@ -16,8 +16,8 @@ from borealis_py.kafka.log import KafkaLog
 from borealis_py.log import topics
 from borealis_py.log.base import Feed, Log, TopicSpec
 from tests.support.answers import wait_for_answers, wait_led
-from tests.support.running import PATIENCE_S
 from tests.support.trimming import delete_before, segment_bytes
+from tests.support.waiting import PATIENCE_S
 
 T = TypeVar("T")
 _numbers = itertools.count(1)

@@ -20,6 +20,7 @@ from borealis_py.kafka import cache
 from borealis_py.kafka.broker import free_port
 from tests.docs.output import alike
 from tests.support.processes import inheriting
+from tests.support.waiting import PATIENCE_S
 
 ROOT = Path(__file__).parents[2]
 PAGE_PORT = "9092"
@@ -87,7 +88,7 @@ class Terminal:
         finally:
             for process in self._left():
                 process.kill()
-            psutil.wait_procs(self._left(), timeout=10)
+            psutil.wait_procs(self._left(), timeout=PATIENCE_S)
             self._shell.wait()
 
     def save(self, name: str, text: str) -> None:

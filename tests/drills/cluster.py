@@ -37,8 +37,8 @@ from tests.drills.plan import INDEX, Member, Plan
 from tests.drills.poison import KERNEL
 from tests.drills.poison import Plan as Poison
 from tests.drills.processes import Process, Watcher, spawn
-from tests.support.running import until
 from tests.support.trimming import delete_before
+from tests.support.waiting import until
 
 LOST_US = 600_000_000
 QUIET_US = 2_000_000

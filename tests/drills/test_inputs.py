@@ -17,6 +17,7 @@ from tests.drills.network import BUCKET_US, QUERY, SOURCES
 from tests.drills.plan import Member, Plan
 from tests.support.full_disk import FullDisk, full_disk
 from tests.support.right import exactly
+from tests.support.waiting import PATIENCE_S
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(600)]
 GARBAGE = 3
@@ -106,7 +107,7 @@ def the_broker_is_killed(it: Cluster, broker: LocalBroker) -> None:
         pid = broker.status().pid
         assert pid is not None
         os.kill(pid, signal.SIGKILL)
-        psutil.Process(pid).wait(10)
+        psutil.Process(pid).wait(PATIENCE_S)
         broker.up()
         it.until_well(timeout_s=60.0)
 

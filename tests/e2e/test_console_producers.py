@@ -22,7 +22,7 @@ from tests.cli.foreign_topic import Topic
 from tests.support import kafka_tools
 from tests.support.results import Results
 from tests.support.right import exactly
-from tests.support.running import until
+from tests.support.waiting import until
 
 pytestmark = [pytest.mark.e2e, pytest.mark.broker, pytest.mark.timeout(180)]
 

@@ -24,7 +24,7 @@ from borealis_py.client.subscriber import LiveChange, Row
 from tests.cli.commands import Borealis, borealis, status  # noqa: F401  # a fixture
 from tests.support.results import Results
 from tests.support.right import exactly
-from tests.support.running import awaited, until
+from tests.support.waiting import PATIENCE_S, awaited, until
 
 pytestmark = [pytest.mark.e2e, pytest.mark.broker, pytest.mark.timeout(240)]
 
@@ -96,7 +96,7 @@ def shops(bootstrap: str) -> Iterator[dict[str, Shop]]:
     for made in admin.create_topics([NewTopic("prod.berlin", 3, 1), NewTopic("prod.paris", 1, 1)]).values():
         made.result()
     confluent = Producer({"bootstrap.servers": bootstrap, "transactional.id": "berlin", "linger.ms": 0})
-    confluent.init_transactions(30)
+    confluent.init_transactions(PATIENCE_S)
     plain = KafkaProducer(bootstrap_servers=bootstrap, acks="all")
     open_transaction = threading.Event()
 
@@ -107,7 +107,7 @@ def shops(bootstrap: str) -> Iterator[dict[str, Shop]]:
         confluent.produce("prod.berlin", row, partition=partition)
 
     def commit() -> None:
-        confluent.commit_transaction(30)
+        confluent.commit_transaction(PATIENCE_S)
         open_transaction.clear()
 
     def to_paris(row: bytes, partition: int) -> None:

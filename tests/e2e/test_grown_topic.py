@@ -14,7 +14,7 @@ from borealis_py.log.base import Feed
 from tests.cli.commands import Borealis, borealis, status  # noqa: F401  # a fixture
 from tests.cli.foreign_topic import Topic, app_text
 from tests.support.results import Results
-from tests.support.running import until
+from tests.support.waiting import until
 
 pytestmark = [pytest.mark.e2e, pytest.mark.broker, pytest.mark.timeout(300)]
 

@@ -20,8 +20,8 @@ from borealis_py.log.base import Feed
 from tests.cli.commands import Borealis, borealis, status  # noqa: F401  # a fixture
 from tests.support.results import Results
 from tests.support.right import exactly
-from tests.support.running import awaited, until
 from tests.support.two_brokers import FIRST, SECOND, START_S, TwoBrokers
+from tests.support.waiting import awaited, until
 from tests.support.writers import Writer, lying_in
 
 pytestmark = [pytest.mark.e2e, pytest.mark.broker, pytest.mark.timeout(600)]

@@ -16,7 +16,7 @@ import pytest
 from borealis_py.demo import scenario
 from borealis_py.protocol.settings import Timing
 from tests.support.right import exactly
-from tests.support.running import PATIENCE_S, until_equal
+from tests.support.waiting import PATIENCE_S, until_equal
 
 pytestmark = [pytest.mark.e2e, pytest.mark.broker, pytest.mark.spark, pytest.mark.timeout(400)]
 

@@ -23,7 +23,7 @@ from borealis_py.log.source_records import decode_source
 from borealis_py.log.topics import EVENT_TIME
 from sunion.source import SourceFold, fold
 from tests.support.ingress_process import AHEAD_US, COLUMNS, plan_of
-from tests.support.running import until
+from tests.support.waiting import PATIENCE_S, until
 
 APP, SOURCE, TOPIC, PARTITIONS = "ingressing", "orders", "ingressing-foreign", 3
 EACH = 20
@@ -64,7 +64,7 @@ class Transactions(threading.Thread):
         self._producer = Producer({"bootstrap.servers": bootstrap, "transactional.id": "shops", "linger.ms": 1})
 
     def run(self) -> None:
-        self._producer.init_transactions(30)
+        self._producer.init_transactions(PATIENCE_S)
         numbers = count()
         for turn in count():
             if self.enough.is_set():
@@ -75,12 +75,12 @@ class Transactions(threading.Thread):
                 value = json.dumps({"n": n, "at": time.time_ns() // 1_000, "more": "ignored"})
                 self._producer.produce(TOPIC, value, partition=n % PARTITIONS)
                 if n == rows[EACH // 2]:
-                    self._producer.flush(30)  # half of the rows are in the log while their transaction is open
-            self._producer.flush(30)
+                    self._producer.flush(PATIENCE_S)  # half of the rows are in the log while their transaction is open
+            self._producer.flush(PATIENCE_S)
             if turn % 3 == 2:
-                self._producer.abort_transaction(30)
+                self._producer.abort_transaction(PATIENCE_S)
             else:
-                self._producer.commit_transaction(30)
+                self._producer.commit_transaction(PATIENCE_S)
                 self.committed += rows
 
 
@@ -128,7 +128,7 @@ def test_transactions_are_copied_exactly_once_although_ingresses_are_killed(boot
             until(lambda index=index: ingresses[1 - index].owner, "the other took over")  # type: ignore[misc]
             ingresses[index] = Ingress(bootstrap, origin_us, index)
         producer.enough.set()
-        producer.join(60)
+        producer.join(PATIENCE_S)
         until(lambda: sum(map(len, copied(bootstrap, plan))) >= len(producer.committed), "all rows are copied")
     finally:
         producer.enough.set()

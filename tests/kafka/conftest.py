@@ -13,6 +13,7 @@ from borealis_py.log import topics
 from borealis_py.log.base import Feed, NewRecord, TopicSpec
 from tests.kafka.waiter import Waiter
 from tests.support.answers import wait_for_answers, wait_led
+from tests.support.waiting import PATIENCE_S
 
 _numbers = itertools.count(1)
 
@@ -56,7 +57,7 @@ def fill(log: KafkaLog) -> Callable[[Feed, list[bytes]], None]:
         appender = log.appender(lambda: None)
         for i, value in enumerate(values):
             appender.append(NewRecord(feed, value, timestamp_ms=1000 + i))
-        assert appender.flush(60.0)
+        assert appender.flush(PATIENCE_S)
         appender.close()
 
     return run

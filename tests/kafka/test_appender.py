@@ -13,6 +13,7 @@ from borealis_py.kafka import appender as appender_module
 from borealis_py.kafka.log import KafkaLog
 from borealis_py.log.base import Feed, NewRecord
 from tests.kafka.waiter import Waiter
+from tests.support.waiting import PATIENCE_S
 
 NewFeed = Callable[..., Feed]
 
@@ -34,7 +35,7 @@ def test_a_record_that_is_too_large_is_a_failed_delivery_and_its_feed_takes_no_m
     assert "too large" in (done["large"].error or "").lower()
     assert "after a record that was refused" in (done["small"].error or "")
     assert [(done[k].offset, done[k].error) for k in ("before", "elsewhere")] == [(0, None), (0, None)]
-    assert appender.flush(10)
+    assert appender.flush(PATIENCE_S)
     lookup = log.lookup()
     assert [r.value for r in lookup.read(feed, *lookup.bounds(feed))] == [b"before", b"a sign of life"]
     lookup.close()
@@ -74,7 +75,7 @@ def test_order_holds_when_the_client_is_full(bootstrap: str, new_feed: NewFeed, 
     for i in range(2000):
         appender.append(NewRecord(feed, str(i).encode()), token=i)
     assert len(appender._waiting) > 0
-    assert appender.flush(60.0)
+    assert appender.flush(PATIENCE_S)
     done = waiter.deliver(appender, 2000)
     assert {d.token: d.offset for d in done} == {i: i for i in range(2000)}
     appender.close()
@@ -87,7 +88,7 @@ def test_of_heartbeats_that_are_faster_than_the_broker_the_newest_arrives_and_no
     appender = log.appender(waiter.wake)
     for i in range(2000):
         appender.append(NewRecord(feed, str(i).encode(), b"q/0", conflatable=True))
-    assert appender.flush(60.0)
+    assert appender.flush(PATIENCE_S)
     lookup = log.lookup()
     values = [int(r.value or b"") for r in lookup.read(feed, *lookup.bounds(feed))]
     assert values == sorted(values)
@@ -152,7 +153,7 @@ class DiesWhilePolled:
 
     def poll(self, timeout: float) -> None:
         self.polled.set()
-        assert self.go_on.wait(20)
+        assert self.go_on.wait(PATIENCE_S)
         raise KafkaException(KafkaError(KafkaError._FATAL, "out of sequence", fatal=True))
 
     def purge(self) -> None: ...
@@ -165,7 +166,7 @@ def test_a_fatal_error_that_is_told_twice_costs_one_producer(log: KafkaLog, new_
     appender = log.appender(waiter.wake)
     successor, dying = appender._producer, DiesWhilePolled()
     appender._producer = dying  # type: ignore[assignment]
-    assert dying.polled.wait(20)
+    assert dying.polled.wait(PATIENCE_S)
     appender._producer = successor
     dying.go_on.set()
     appender.append(NewRecord(feed, b"1"), token=1)

@@ -16,6 +16,7 @@ from borealis_py.node.checkpoints import KEEP, CheckpointStore
 from borealis_py.node.recovering.checkpoint_files import names_in
 from tests.node.texts import Numbers, Text, checkpoint, numbers
 from tests.support.nowhere import NOWHERE
+from tests.support.waiting import PATIENCE_S
 
 _numbers = itertools.count()
 
@@ -43,7 +44,7 @@ def send(log: KafkaLog, app: str, *records: tuple[bytes, bytes | None]) -> None:
     appender = log.appender(lambda: None)
     for key, value in records:
         appender.append(NewRecord(Feed(topics.kept_files(app, "q.r0")), value, key))
-    assert appender.flush(30.0)
+    assert appender.flush(PATIENCE_S)
     appender.close()
 
 

@@ -14,6 +14,7 @@ from confluent_kafka import KafkaError, KafkaException
 from borealis_py.kafka.appender import KafkaAppender
 from borealis_py.log.base import Feed, NewRecord
 from tests.kafka.waiter import Waiter
+from tests.support.waiting import PATIENCE_S
 
 CONTROL, STATUS = Feed("a.control"), Feed("a.status")
 
@@ -207,7 +208,7 @@ def test_a_flush_sends_what_waits(world: World) -> None:
     assert not world.appender.flush(0.0)
     world.producer.delivers_at_once = True
     world.producer.deliver()
-    assert world.appender.flush(20.0)
+    assert world.appender.flush(PATIENCE_S)
     assert world.producer.sent == [b"0", b"1"]
 
 

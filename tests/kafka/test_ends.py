@@ -15,6 +15,7 @@ import borealis_py
 from borealis_py.kafka.ends import EndsAsker, KafkaEnds
 from borealis_py.log.base import Feed
 from tests.kafka.waiter import Waiter
+from tests.support.waiting import PATIENCE_S
 
 A, B, C = Feed("a"), Feed("b", 1), Feed("c")
 
@@ -39,7 +40,7 @@ class Client:
         feeds = [Feed(tp.topic, tp.partition) for tp in partitions]
         self.asked.append(feeds)
         self.begun.set()
-        assert self.free.wait(60)
+        assert self.free.wait(PATIENCE_S)
         assert {tp.offset for tp in partitions} == {-1}
         if any(feed not in self.leaders or self.leaders[feed] in self.silent for feed in feeds):
             raise KafkaException(KafkaError(KafkaError._TIMED_OUT))
@@ -116,7 +117,7 @@ def test_a_question_that_nobody_waits_for_is_not_asked(waiter: Waiter) -> None:
     client.free.clear()
     asker = EndsAsker(lambda: client)  # type: ignore[arg-type,return-value]
     first = asker.ask([A])
-    assert client.begun.wait(60)
+    assert client.begun.wait(PATIENCE_S)
     asker.ask([B])
     last = asker.ask([C])
     client.free.set()
@@ -132,7 +133,7 @@ def test_a_question_that_fails_when_nobody_waits_for_it_any_more_is_not_asked_ag
     client.free.clear()
     asker = EndsAsker(lambda: client)  # type: ignore[arg-type,return-value]
     dropped = asker.ask([A])
-    assert client.begun.wait(60)
+    assert client.begun.wait(PATIENCE_S)
     del dropped
     kept = asker.ask([B])
     client.free.set()

@@ -17,6 +17,7 @@ from borealis_py.log.base import Committed, Feed, NewRecord, TookOver, TopicSpec
 from tests.kafka.waiter import Waiter
 from tests.support.answers import wait_for_answers
 from tests.support.resume import last_number
+from tests.support.waiting import PATIENCE_S
 
 pytestmark = pytest.mark.broker
 
@@ -33,7 +34,7 @@ def kill(broker: LocalBroker) -> None:
     pid = broker.status().pid
     assert pid is not None
     os.kill(pid, signal.SIGKILL)
-    psutil.Process(pid).wait(10)
+    psutil.Process(pid).wait(PATIENCE_S)
 
 
 def test_reader_appender_and_transactor_live_through_a_killed_broker(

@@ -15,6 +15,7 @@ from borealis_py.log import topics
 from borealis_py.log.base import Feed, LogError, NewRecord, OffsetBeyond, OffsetGone, TopicSpec
 from tests.kafka.waiter import Waiter
 from tests.support.trimming import delete_before
+from tests.support.waiting import PATIENCE_S
 
 Fill = Callable[[Feed, list[bytes]], None]
 NewFeed = Callable[..., Feed]
@@ -229,20 +230,20 @@ def test_records_of_an_open_or_aborted_transaction_do_not_come(
 
     feed = new_feed()
     producer = Producer({"bootstrap.servers": bootstrap, "transactional.id": feed.topic})
-    producer.init_transactions(30)
+    producer.init_transactions(PATIENCE_S)
     producer.begin_transaction()
     producer.produce(feed.topic, b"aborted", partition=0)
-    producer.flush(30)
+    producer.flush(PATIENCE_S)
     reader = log.reader(waiter.wake)
     lookup = log.lookup()
     reader.open(feed, 0)
     assert lookup.bounds(feed) == (0, 0)
     query = lookup.ask_ends([feed])
     assert waiter.until(query.poll) == {feed: 0}
-    producer.abort_transaction(30)
+    producer.abort_transaction(PATIENCE_S)
     producer.begin_transaction()
     producer.produce(feed.topic, b"committed", partition=0)
-    producer.commit_transaction(30)
+    producer.commit_transaction(PATIENCE_S)
     assert [r.value for r in waiter.read(reader, 1)] == [b"committed"]
     end = lookup.bounds(feed)[1]
     waiter.until(lambda: reader.poll() == [] and reader.position(feed) == end)  # past the last marker

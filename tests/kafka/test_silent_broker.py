@@ -13,7 +13,7 @@ from confluent_kafka import KafkaError, KafkaException, TopicPartition
 from borealis_py.kafka import reader as reader_module
 from borealis_py.kafka.reader import KafkaReader
 from borealis_py.log.base import Feed
-from tests.support.running import until
+from tests.support.waiting import PATIENCE_S, until
 
 FEEDS = [Feed(topic, partition) for topic in "abc" for partition in range(8)]
 Answer = Callable[[str], KafkaError | None]
@@ -140,16 +140,16 @@ def test_once_closed_it_asks_for_nothing_more(opened: Any) -> None:
 
     def slow(topic: str) -> KafkaError | None:
         asking.set()
-        assert closed.wait(60)
+        assert closed.wait(PATIENCE_S)
         return absent(topic)
 
     reader, consumer = opened(slow)
-    assert asking.wait(60)
+    assert asking.wait(PATIENCE_S)
     closing = threading.Thread(target=reader.close)
     closing.start()
     until(lambda: reader._closed, "it is closed")
     closed.set()
-    closing.join(60)
+    closing.join(PATIENCE_S)
     assert consumer.asked == ["a"]
 
 

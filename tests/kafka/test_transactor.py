@@ -32,7 +32,7 @@ from borealis_py.log.base import (
 from tests.kafka.waiter import Waiter
 from tests.support.nowhere import NOWHERE
 from tests.support.resume import last_number
-from tests.support.running import PATIENCE_S
+from tests.support.waiting import PATIENCE_S
 
 NewFeed = Callable[..., Feed]
 COMPACT = ("cleanup.policy", "compact")
@@ -109,7 +109,7 @@ def test_who_writes_on_into_a_transaction_is_left_alone_and_who_has_stopped_is_f
     assert writer.event() == Committed(1)
     assert other.take_over(2) == TookOver(2, 1)
     stopped = Producer({"bootstrap.servers": log.bootstrap, "transactional.id": f"{writer.rows.topic}.publisher"})
-    stopped.init_transactions(30)
+    stopped.init_transactions(PATIENCE_S)
     stopped.begin_transaction()
     stopped.produce(writer.rows.topic, b"and no more", partition=0)
     stopped.flush(PATIENCE_S)
@@ -161,11 +161,11 @@ def test_a_writer_that_died_in_mid_transaction_leaves_nothing(
     log: KafkaLog, bootstrap: str, waiter: Waiter, writer: Writer
 ) -> None:
     dead = Producer({"bootstrap.servers": bootstrap, "transactional.id": f"{writer.rows.topic}.publisher"})
-    dead.init_transactions(30)
+    dead.init_transactions(PATIENCE_S)
     dead.begin_transaction()
     dead.produce(writer.rows.topic, b"half", partition=0)
     dead.produce(writer.progress.topic, b"half", key=b"0", partition=0)
-    dead.flush(30)
+    dead.flush(PATIENCE_S)
     assert writer.take_over(1) == TookOver(1, None)
     assert writer.commit(1, b"whole") == Committed(1)
     waiter.until(lambda: committed(log, writer.rows) == [b"whole"])  # its end is written after the broker has answered
@@ -183,11 +183,11 @@ def test_progress_is_found_behind_many_markers(
         assert writer.take_over(attempt) == TookOver(attempt, 1)
         assert isinstance(writer.commit(attempt, b"x" * 9_000_000), Unknown)
         aborted = Producer({"bootstrap.servers": log.bootstrap, "transactional.id": f"{writer.rows.topic}.publisher"})
-        aborted.init_transactions(30)
+        aborted.init_transactions(PATIENCE_S)
         aborted.begin_transaction()
         aborted.produce(writer.progress.topic, b"aborted", key=b"0", partition=0)
-        aborted.flush(30)
-        aborted.abort_transaction(30)
+        aborted.flush(PATIENCE_S)
+        aborted.abort_transaction(PATIENCE_S)
         aborted.close()
     assert writer.take_over(9) == TookOver(9, 1)
     writer.transactor.close()
@@ -295,7 +295,7 @@ def test_a_close_that_waits_no_longer_takes_nothing_from_under_the_thread(
 
         def bounds(self, feed: Feed) -> tuple[int, int]:
             begun.set()
-            assert free.wait(60)
+            assert free.wait(PATIENCE_S)
             assert not closed.is_set()
             return 0, 0
 
@@ -311,11 +311,11 @@ def test_a_close_that_waits_no_longer_takes_nothing_from_under_the_thread(
         monkeypatch.setattr(transactor_module, limit, 0.0)
     transactor = KafkaLog(NOWHERE).transactor("t", Feed("p"), waiter.wake, last_number(Feed("p")))
     transactor.take_over(1)
-    assert begun.wait(60)
+    assert begun.wait(PATIENCE_S)
     transactor.close()
     assert not closed.is_set()
     free.set()
-    assert closed.wait(60)
+    assert closed.wait(PATIENCE_S)
 
 
 def test_another_client_reads_the_same(log: KafkaLog, bootstrap: str, writer: Writer) -> None:

@@ -34,7 +34,7 @@ from sunion.source import SourceFold
 from sunion.union import Mark
 from sunion.units import NOWHERE
 from tests.support.holed_streams import lives
-from tests.support.running import until
+from tests.support.waiting import PATIENCE_S, until
 
 BUCKETS = Buckets(100_000)
 FIRST = 17_000_000
@@ -233,10 +233,10 @@ def test_an_adoption_that_nobody_waits_for_reads_no_further(world: World) -> Non
     endless = Endless()
     redo = PeerRedo(world.peers, cast(Log, endless), lambda: None)
     redo.submit_job(job(FIRST, FIRST + 2))
-    assert endless.reading.wait(20)
+    assert endless.reading.wait(PATIENCE_S)
     redo.cancel_job(4)
     try:
-        assert endless.closed.wait(20), "it reads on"
+        assert endless.closed.wait(PATIENCE_S), "it reads on"
     finally:
         endless.closed.set()
     assert redo.poll_results() == []

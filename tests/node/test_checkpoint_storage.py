@@ -26,7 +26,7 @@ from borealis_py.node.checkpoint_storage import (
 from borealis_py.node.checkpoints import KEEP, CheckpointStore
 from tests.node.texts import Text, checkpoint
 from tests.support.buckets import SECRET, empty_bucket
-from tests.support.running import until
+from tests.support.waiting import until
 
 
 class Objects(FileSystemHandler):

@@ -13,7 +13,7 @@ from borealis_py.node import checkpoints
 from borealis_py.node.checkpoint_storage import ASIDE, LocalLocation
 from borealis_py.node.checkpoints import KEEP, CheckpointStore
 from tests.node.texts import Text, checkpoint
-from tests.support.running import until
+from tests.support.waiting import PATIENCE_S, until
 
 
 def store(directory: Path, query: str = "q1") -> CheckpointStore:
@@ -133,13 +133,13 @@ def test_a_place_that_takes_nothing_keeps_nobody_from_ending(tmp_path: Path, mon
     class Slow(LocalLocation):
         def write(self, name: str, content: bytes) -> None:
             began.set()
-            assert go.wait(30)
+            assert go.wait(PATIENCE_S)
             written.append(name)
 
     others = set(threading.enumerate())
     it = CheckpointStore(Slow(tmp_path), "q1", Text())  # type: ignore[arg-type]
     it.save(checkpoint(10))
-    assert began.wait(30)
+    assert began.wait(PATIENCE_S)
     it.save(checkpoint(12))
     with capture_logs() as lines:
         it.close()

@@ -26,6 +26,7 @@ from borealis_py.query.recovery import ACTIVE
 from borealis_py.simulation.cluster.toy_query import ToyKernel
 from sunion.errors import RetentionLost
 from tests.support.instant_log import InstantLog
+from tests.support.waiting import PATIENCE_S
 
 
 class Losing:
@@ -124,7 +125,7 @@ class Busy(Losing):
         self.beaten = threading.Event()
 
     def turn(self) -> None:
-        assert self.beaten.wait(10.0)
+        assert self.beaten.wait(PATIENCE_S)
         super().turn()
 
     def pulse(self) -> None:

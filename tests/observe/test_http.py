@@ -20,7 +20,7 @@ from borealis_py.observe.http_routes import replica_routes
 from borealis_py.observe.http_server import HttpServer
 from borealis_py.observe.status_registry import HUNG_S, StatusRegistry
 from tests.observe.states import CUT1, Q0, Now, app_state, both
-from tests.support.running import until
+from tests.support.waiting import PATIENCE_S, until
 
 HERE = Address("127.0.0.1", 0)
 
@@ -48,7 +48,7 @@ def where(server: HttpServer) -> tuple[str, int]:
 
 
 def ask(server: HttpServer, path: str, method: str = "GET", body: bytes | None = None) -> tuple[int, str, HTTPResponse]:
-    connection = HTTPConnection(*where(server), timeout=20)
+    connection = HTTPConnection(*where(server), timeout=PATIENCE_S)
     try:
         connection.request(method, path, body)
         response = connection.getresponse()
@@ -188,7 +188,7 @@ def test_a_client_that_never_comes_to_an_end_is_cut_off(server: HttpServer, monk
                 return True
             return False
 
-        until(cut, "it is cut off while it sends a byte now and then", 30)
+        until(cut, "it is cut off while it sends a byte now and then")
     monkeypatch.setattr(http_server, "CONNECTION_S", 20.0)  # who comes to an end has the time for it
     assert ask(server, "/healthz")[0] == 200
 
@@ -208,7 +208,7 @@ def test_too_many_at_once_are_turned_away(server: HttpServer, monkeypatch: pytes
 def test_close_ends_what_is_open_and_may_be_repeated(board: StatusRegistry) -> None:
     server = HttpServer(Address("127.0.0.1", free_port()), replica_routes(board))  # nobody else's when it is closed
     host, port = where(server)
-    with socket.create_connection((host, port), 20) as waiting:
+    with socket.create_connection((host, port), PATIENCE_S) as waiting:
         waiting.sendall(b"GET /healthz HTTP/1.1\r\n")
         server.close()
         server.close()
@@ -216,7 +216,7 @@ def test_close_ends_what_is_open_and_may_be_repeated(board: StatusRegistry) -> N
             while waiting.recv(100):
                 pass
     with pytest.raises(ConnectionRefusedError):
-        socket.create_connection((host, port), 20)
+        socket.create_connection((host, port), PATIENCE_S)
     assert "http" not in [thread.name for thread in threading.enumerate()]
 
 

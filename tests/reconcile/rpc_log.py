@@ -6,6 +6,7 @@ from threading import Event
 
 from borealis_py.log.base import Appender, Delivery, Feed, Lookup, NewRecord, Reader, Wake
 from tests.support.instant_log import InstantLog
+from tests.support.waiting import PATIENCE_S
 
 
 class HandClock:
@@ -42,7 +43,7 @@ class RpcLog(InstantLog):
         return super().reader(wake, seldom)
 
     def lookup(self) -> Lookup:
-        assert self.answers.wait(20)
+        assert self.answers.wait(PATIENCE_S)
         return super().lookup()
 
     def appender(self, wake: Wake) -> Appender:

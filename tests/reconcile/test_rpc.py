@@ -18,7 +18,7 @@ from reconcile.rpc import JobAccepted, JobResult, Reassembler, Shutdown, SubmitJ
 from tests.reconcile.list_world import ListKernel, batch, claim, list_work
 from tests.reconcile.replica import Replica
 from tests.reconcile.rpc_log import HandClock, RpcLog
-from tests.support.running import until
+from tests.support.waiting import until
 
 LOGS = {"s": [claim(1, "a"), *(batch(1, "a", i, [(10_000 + 1000 * i, i)], 11_000 + 1000 * i) for i in range(20))]}
 REQUESTS, RESPONSES = redo_feeds("app", "q", 0)

@@ -13,7 +13,7 @@ from reconcile.redo_job import pack_job, unpack_result
 from reconcile.spark_executor import SparkExecutor, explain
 from tests.reconcile.list_world import ListKernel, batch, claim, list_work
 from tests.reconcile.replica import Replica
-from tests.support.running import until
+from tests.support.waiting import PATIENCE_S, until
 
 LOGS = {"s": [claim(1, "a"), *(batch(1, "a", i, [(10_000 + 1000 * i, i)], 11_000 + 1000 * i) for i in range(20))]}
 Run = Callable[[bytes], bytes]
@@ -48,7 +48,7 @@ class HandContext:
 
     def collect(self) -> list[bytes]:
         run, items = self._run, self._items
-        assert self.lets_go.wait(30)
+        assert self.lets_go.wait(PATIENCE_S)
         if self.error is not None:
             raise self.error
         return [run(item) for item in items]
@@ -64,7 +64,7 @@ class Office:
     gone: list[str]
 
     def finished(self) -> tuple[int, bytes | str]:
-        assert self.rung.acquire(timeout=30), "nothing has finished"
+        assert self.rung.acquire(timeout=PATIENCE_S), "nothing has finished"
         (found,) = self.executor.take_finished()
         return found
 

@@ -14,6 +14,7 @@ from tests.reconcile.list_world import ListKernel, StubLog, StubLookup, batch, c
 from tests.reconcile.replica import Replica
 from tests.support.bell import Bell
 from tests.support.redos import FailingRedo
+from tests.support.waiting import PATIENCE_S
 
 LOGS = {"s": [claim(1, "a"), *(batch(1, "a", i, [(10_000 + 1000 * i, i)], 11_000 + 1000 * i) for i in range(20))]}
 
@@ -59,7 +60,7 @@ class Gate(StubLookup):
 
     def read(self, feed, first, end):
         self.entered.set()
-        assert self.go.wait(30)
+        assert self.go.wait(PATIENCE_S)
         yield from super().read(feed, first, end)
 
 
@@ -79,7 +80,7 @@ def test_a_cancelled_job_never_answers(bell, replica):
     redo.submit_job(replica.job(10, 15, id=1))
     redo.submit_job(replica.job(10, 15, id=2))
     redo.submit_job(replica.job(10, 16, id=3))
-    assert Gate.entered.wait(30)
+    assert Gate.entered.wait(PATIENCE_S)
     redo.cancel_job(1)  # running
     redo.cancel_job(2)  # not begun
     Gate.go.set()

@@ -10,9 +10,9 @@ import pytest
 
 from borealis_py.log import topics
 from tests.cli.commands import Borealis, borealis  # noqa: F401  # a fixture
-from tests.support.running import until
-from tests.support.standbys import PATIENCE_S, REPLICAS, SOURCE, StandbyApp, an_app, standing_by
+from tests.support.standbys import REPLICAS, SOURCE, StandbyApp, an_app, standing_by
 from tests.support.trimming import delete_before
+from tests.support.waiting import until
 
 pytestmark = [pytest.mark.broker, pytest.mark.timeout(400)]
 
@@ -34,7 +34,7 @@ def test_what_nobody_can_read_any_more_is_lost_and_named(
         until(lambda: lookup.bounds(source)[1] > end + 40, "rows that nobody reads")
         delete_before(bootstrap, source, end + 10)
         app.start(*REPLICAS, take_over=True)
-        until(lambda: all(app.gaps(query) for query in app.queries), "what is lost is named", PATIENCE_S)
+        until(lambda: all(app.gaps(query) for query in app.queries), "what is lost is named")
         app.goes_on()
         for query in app.queries:
             said = borealis("verify", query, "--app", app.state.name, "--bootstrap", bootstrap)

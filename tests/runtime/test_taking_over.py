@@ -15,8 +15,8 @@ import pytest
 
 from borealis_py.client.publisher import wall_us
 from tests.cli.commands import Borealis, borealis  # noqa: F401  # a fixture
-from tests.support.running import until
 from tests.support.standbys import BUCKET_US, PATIENCE_S, REPLICAS, WINDOW_US, StandbyApp, an_app, standing_by
+from tests.support.waiting import until
 
 pytestmark = [pytest.mark.broker, pytest.mark.timeout(400)]
 WAYS = ("active-standby", "passive-standby", "upstream-backup")
@@ -147,7 +147,7 @@ def test_checkpoints_in_kafka_are_found_from_another_directory(bootstrap: str, t
         app.goes_on()
         said = (tmp_path / app.state.name / f"replica-{1 - runs}.log").read_text()
         assert "starts from a peer's checkpoint" in said
-        until(lambda: app.statuses(query, 1 - runs)[-1].checkpoint_bucket > before, "a checkpoint of its own", 30.0)
+        until(lambda: app.statuses(query, 1 - runs)[-1].checkpoint_bucket > before, "a checkpoint of its own")
         assert not any(path.is_file() for place in data.values() for path in place.rglob("*"))
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from tests.drills.processes import ROOT
 from tests.soak.figures import KINDS, Figures, Sample, drifts, take
-from tests.support.running import until
+from tests.support.waiting import until
 
 RUN_S = 120.0
 STEADY = Figures(100_000, 40, 200, 12)

@@ -20,6 +20,7 @@ from sunion.bucket import Buckets
 from sunion.model import Output
 from tests.reconcile.flights_world import AHEAD_US, ORIGIN, WIDTH_US, app, bits, log
 from tests.reconcile.replica import Replica
+from tests.support.waiting import PATIENCE_S
 
 pytestmark = [pytest.mark.spark, pytest.mark.broker]
 
@@ -39,7 +40,7 @@ def kafka(bootstrap: str) -> KafkaLog:
     for name, values in LOGS.items():
         for value in values:
             appender.append(NewRecord(Feed(topics.stream(APP.name, name)), value, None, 1_000))
-    assert appender.flush(30)
+    assert appender.flush(PATIENCE_S)
     appender.close()
     return opened
 
@@ -109,7 +110,7 @@ def publish(kafka: KafkaLog, query: str, kernel: Kernel, outputs: dict[int, Outp
 
 
 def _next(events: Callable[[], list], rung: threading.Semaphore) -> object:
-    assert rung.acquire(timeout=60)
+    assert rung.acquire(timeout=PATIENCE_S)
     (event,) = events()
     return event
 

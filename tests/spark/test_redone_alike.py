@@ -27,7 +27,7 @@ from tests.reconcile.flights_world import AHEAD_US, ORIGIN, WIDTH_US, bits, log
 from tests.reconcile.list_world import StubLog
 from tests.reconcile.replica import Replica
 from tests.reconcile.rpc_log import RpcLog
-from tests.support.running import until
+from tests.support.waiting import until
 
 pytestmark = pytest.mark.spark
 

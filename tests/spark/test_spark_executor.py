@@ -19,7 +19,7 @@ from tests.reconcile.replica import Replica
 from tests.reconcile.rpc_log import RpcLog
 from tests.spark.redo_logs import LOGS
 from tests.spark.tasks import Hanging, dying, failing
-from tests.support.running import until
+from tests.support.waiting import until
 
 pytestmark = pytest.mark.spark
 LOGS["t"].append(batch(1, "a", 50, [], 30_000))

@@ -6,7 +6,7 @@ import pytest
 
 from borealis_py.kafka import admin, ends, lookup, topic_watch, transactor
 from borealis_py.log.base import Feed, LogError, Lookup
-from tests.support.running import until
+from tests.support.waiting import until
 
 ANSWER_S = 60.0
 """How long a broker on a busy machine may take. What is not there is told as soon as what is."""

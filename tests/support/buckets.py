@@ -10,6 +10,8 @@ from urllib.request import Request, urlopen
 
 from moto.server import ThreadedMotoServer
 
+from tests.support.waiting import PATIENCE_S
+
 KEY, SECRET = "somebody", "hush"
 _NO_BUCKET = b"""<?xml version="1.0" encoding="UTF-8"?>
 <Error><Code>NoSuchBucket</Code><Message>The specified bucket does not exist</Message></Error>"""
@@ -36,7 +38,7 @@ def no_such_bucket(answers: bool = True) -> Iterator[str]:
     class Handler(BaseHTTPRequestHandler):
         def answer(self) -> None:
             if not answers:
-                over.wait(60)
+                over.wait(PATIENCE_S)
             self.send_response(404)
             self.send_header("Content-Type", "application/xml")
             self.send_header("Content-Length", str(len(_NO_BUCKET)))
@@ -58,7 +60,7 @@ def no_such_bucket(answers: bool = True) -> Iterator[str]:
         over.set()
         server.shutdown()
         server.server_close()
-        thread.join(5)
+        thread.join(PATIENCE_S)
 
 
 def _uri(bucket: str, port: int) -> str:

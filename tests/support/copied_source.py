@@ -17,6 +17,7 @@ from borealis_py.log.messages import Description, encode
 from borealis_py.log.records import BatchHeader, pack
 from borealis_py.query import App
 from tests.support.instant_log import InstantBroker, InstantLog
+from tests.support.waiting import PATIENCE_S
 
 
 def described(**more: Any) -> AppState:
@@ -40,7 +41,7 @@ def described_log() -> InstantLog:
 def put(log: InstantLog, topic: str, key: str | bytes, value: bytes, partition: int = 0) -> None:
     appender = log.appender(lambda: None)
     appender.append(NewRecord(Feed(topic, partition), value, key.encode() if isinstance(key, str) else key))
-    assert appender.flush(5)
+    assert appender.flush(PATIENCE_S)
     appender.close()
 
 

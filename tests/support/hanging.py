@@ -23,6 +23,7 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]
 from kafka.record.default_records import DefaultRecordBatchBuilder
 
 from borealis_py.log.base import Feed, NewRecord
+from tests.support.waiting import PATIENCE_S
 
 _INIT_PRODUCER_ID, _PRODUCE = (22, 1), (0, 7)
 
@@ -43,7 +44,7 @@ def _verify(admin: AdminClient, value: str) -> None:
     entry.incremental_operation = AlterConfigOpType.SET
     resource = ConfigResource(ResourceType.BROKER, "1", incremental_configs=[entry])
     for answer in admin.incremental_alter_configs([resource]).values():
-        answer.result(30)
+        answer.result(PATIENCE_S)
 
 
 def hang(bootstrap: str, transactional_id: str, records: Sequence[NewRecord]) -> None:

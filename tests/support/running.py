@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import TypeVar
 
 from borealis_py.api import publisher
 from borealis_py.app import launch
@@ -29,50 +28,9 @@ from borealis_py.runtime.specs import replica_spec
 from borealis_py.runtime.threads import make_redos
 from reconcile.redo_client import RedoRouter, RedoRunner
 from reconcile.replay_context import make_kernel
+from tests.support.waiting import PATIENCE_S, until
 
-T = TypeVar("T")
 MakeRedos = Callable[[ReplicaSpec, Kernel, Wake, RedoRunner], RedoRouter]
-
-
-PATIENCE_S = 120.0
-"""How long a test waits for what is to happen, however busy the machine is. It ends as soon as that has happened."""
-
-
-def until(condition: Callable[[], bool], what: str, timeout_s: float = PATIENCE_S) -> None:
-    """Wait for a condition; fails by name."""
-    deadline = time.monotonic() + timeout_s
-    pause = threading.Event()
-    while not condition():
-        assert time.monotonic() < deadline, f"not within {timeout_s:g} s: {what}"
-        pause.wait(0.02)
-
-
-def awaited(look: Callable[[], T | None], what: str, timeout_s: float = PATIENCE_S) -> T:
-    """Wait for something to be there, and return it; fails by name."""
-    seen: list[T] = []
-
-    def there() -> bool:
-        found = look()
-        if found is not None:
-            seen.append(found)
-        return found is not None
-
-    until(there, what, timeout_s)
-    return seen[0]
-
-
-def until_equal(look: Callable[[], T], wanted: T, what: str, timeout_s: float = PATIENCE_S) -> None:
-    """Wait until this is what is seen; fails by name, with what was seen last."""
-    seen: list[T] = []
-
-    def same() -> bool:
-        seen[:] = [look()]
-        return seen[0] == wanted
-
-    try:
-        until(same, what, timeout_s)
-    except AssertionError as exc:
-        raise AssertionError(f"{exc}: {seen[0]!r}, not {wanted!r}") from exc
 
 
 class RunningApp:
@@ -115,7 +73,7 @@ class RunningApp:
         stop, threads = self._running.pop(replica)
         stop.set()
         for thread in threads:
-            thread.join(20)
+            thread.join(PATIENCE_S)
 
     def publisher(self, source: str) -> Publisher:
         return publisher(source, "0s", app=self.name, bootstrap=self.log.bootstrap)

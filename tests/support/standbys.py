@@ -27,7 +27,7 @@ from borealis_py.log.clock import SystemClock
 from borealis_py.log.messages import Status, decode
 from borealis_py.protocol.settings import Timing
 from borealis_py.query import App
-from tests.support.running import until
+from tests.support.waiting import until
 
 REPLICAS = (0, 1)
 SOURCE, KEYS = "src", "abcdefg"
@@ -133,7 +133,7 @@ class StandbyApp:
         victims = [self.process(k) for k in replicas]
         for victim in victims:
             victim.kill()
-        psutil.wait_procs(victims, 10)
+        psutil.wait_procs(victims, PATIENCE_S)
 
     def read(self, topic: str) -> list[Any]:
         """All that is committed, decoded; what was read before is not read again."""
@@ -189,7 +189,7 @@ class StandbyApp:
             there = [any(s.checkpoint_bucket > behind for s in of) for of in said]
             return all(there) if any(all_compute(s) for of in said for s in of) else any(there)
 
-        until(lambda: all(map(saved, self.queries)), "each query has such checkpoints", PATIENCE_S)
+        until(lambda: all(map(saved, self.queries)), "each query has such checkpoints")
 
     def sums(self, query: str) -> tuple[Sums, int]:
         """What the corrected stream has, and how many rows it has beyond one a window."""
@@ -207,7 +207,7 @@ class StandbyApp:
             rows = self.read(topics.stream(self.state.name, query))
             return bool(rows) and rows[-1]["window_start"] >= wanted
 
-        until(lambda: all(map(there, self.queries)), "results of rows that were sent after that", PATIENCE_S)
+        until(lambda: all(map(there, self.queries)), "results of rows that were sent after that")
         self.right()
 
     def right(self) -> None:
@@ -241,7 +241,7 @@ class StandbyApp:
     def close(self) -> None:
         self.sending.over.set()
         if self.sending.is_alive():
-            self.sending.join(10)
+            self.sending.join(PATIENCE_S)
         self.processes.stop()
         self._lookup.close()
 
@@ -267,6 +267,6 @@ def standing_by(app: StandbyApp, in_turn: bool = False) -> Iterator[StandbyApp]:
             app.goes_on()
             yield app
             app.sending.over.set()
-            app.sending.join(10)
+            app.sending.join(PATIENCE_S)
     finally:
         app.close()

@@ -9,6 +9,7 @@ from kafka import TopicPartition
 from kafka.admin import KafkaAdminClient
 
 from borealis_py.log.base import Feed
+from tests.support.waiting import PATIENCE_S
 
 
 def delete_before(bootstrap: str, feed: Feed, offset: int) -> None:
@@ -26,4 +27,4 @@ def setting(bootstrap: str, topic: str, name: str) -> str:
     asked = ConfigResource(ResourceType.TOPIC, topic)
     client = AdminClient({"bootstrap.servers": bootstrap})  # it must outlive its answer
     (answer,) = client.describe_configs([asked]).values()
-    return str(answer.result(30)[name].value)
+    return str(answer.result(PATIENCE_S)[name].value)

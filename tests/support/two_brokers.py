@@ -15,7 +15,7 @@ from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-def
 from borealis_py.kafka.broker import LocalBroker, free_port
 from borealis_py.kafka.broker_config import HOST
 from borealis_py.kafka.client import ask_cluster_id
-from tests.support.running import until
+from tests.support.waiting import PATIENCE_S, until
 
 FIRST, SECOND = 1, 2
 """Their ids."""
@@ -66,7 +66,7 @@ class Second(LocalBroker):
         pid = self.status().pid
         assert pid is not None
         os.kill(pid, signal.SIGKILL)
-        psutil.Process(pid).wait(10)
+        psutil.Process(pid).wait(PATIENCE_S)
 
 
 class TwoBrokers:

@@ -10,6 +10,8 @@ import threading
 from pathlib import Path
 from typing import Any
 
+from tests.support.waiting import PATIENCE_S
+
 PROGRAM = Path(__file__).with_name("json_writer.py")
 
 
@@ -43,7 +45,7 @@ class Writer:
         assert code == 0, f"the writer ended with {code}"
 
     def _ended(self) -> int:
-        code = self._process.wait(90)
+        code = self._process.wait(PATIENCE_S)
         self._thread.join()
         return code
 

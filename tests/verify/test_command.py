@@ -21,7 +21,8 @@ from borealis_py.log.messages import SourceFailure
 from borealis_py.query import App
 from borealis_py.verify import survey
 from tests.cli.commands import Borealis
-from tests.support.running import PATIENCE_S, RunningApp, running, until
+from tests.support.running import RunningApp, running
+from tests.support.waiting import PATIENCE_S, until
 
 pytestmark = [pytest.mark.broker, pytest.mark.timeout(240)]
 NAME, SOURCES = "verified", ("left", "right")
@@ -156,7 +157,7 @@ def test_what_is_planted_is_named(borealis: Borealis, app: RunningApp) -> None:
     for topic in ("big.r0", "big.progress", "deadletter", "big"):
         producer.produce(f"{NAME}.{topic}", b"\x00garbage", b"0")
     producer.produce(f"{NAME}.left", b"\x00garbage")  # a dead letter, once a replica runs
-    assert producer.flush(30) == 0
+    assert producer.flush(PATIENCE_S) == 0
     found = kinds(verified(borealis, 1, "big"))
     assert found["duplicate"] == [f"corrected big: offset {_offset(found['duplicate'][0])}: id {row_id} again"]
     assert [text.split(" was ")[0] for text in found["stable-changed"]] == [f"big.r0: bucket {bucket}"]

@@ -18,7 +18,8 @@ from borealis_py.app.state import put_settings
 from borealis_py.log.messages import SourceFailure
 from borealis_py.query import App
 from tests.cli.commands import Borealis
-from tests.support.running import RunningApp, running, until
+from tests.support.running import RunningApp, running
+from tests.support.waiting import until
 
 pytestmark = [pytest.mark.broker, pytest.mark.timeout(240)]
 NAME, SOURCES = "typed", ("left", "right")

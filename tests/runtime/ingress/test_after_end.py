@@ -13,7 +13,7 @@ from borealis_py.log.base import LogUnreachable
 from borealis_py.log.messages import Description, encode
 from borealis_py.runtime.ingress.after_end import stay
 from tests.support.app_log import NAME, AppLog
-from tests.support.running import until
+from tests.support.waiting import PATIENCE_S, until
 
 ANEW = encode(Description("{}", "h", 0, "", "b2"))
 OTHER_VERSION = encode(Description("{}", "h", 0, "", "a1", version=99))
@@ -41,7 +41,7 @@ class Staying:
         assert self.found == []
 
     def end(self) -> ExitCode:
-        self.thread.join(20)
+        self.thread.join(PATIENCE_S)
         return self.found[0]
 
 

@@ -17,7 +17,7 @@ from borealis_py.runtime.ingress.after_end import REMARK
 from borealis_py.runtime.ingress.host import IngressHost
 from borealis_py.runtime.ingress.member import REPORT_US, RESTART_US, SessionReport, TopicMember
 from tests.support.ingress_statuses import ingress_input
-from tests.support.running import until
+from tests.support.waiting import PATIENCE_S, until
 
 S = 1_000_000
 
@@ -173,7 +173,7 @@ def test_the_end_of_one_topic_leaves_the_others_running_and_is_the_exit_code() -
     until(lambda: len(lasting.told) >= 1 and ending.said == [("stopped", "gone")], "both have reported")
     assert thread.is_alive()
     host.stop.set()
-    thread.join(20)
+    thread.join(PATIENCE_S)
     assert (codes, closed, lasting.said[-1]) == ([exit_codes.LOST.code], [True], ("stopped", ASKED))
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from borealis_py.client.publisher import Publisher
 from tests.runtime.spark.driven import Driven
-from tests.support.running import until
+from tests.support.waiting import until
 from tests.support.without_b import lose_b, rows_without_b
 
 ROUNDS = 5

@@ -19,7 +19,7 @@ import pyspark
 
 from borealis_py.kafka.broker import free_port
 from tests.drills.processes import ROOT, Process
-from tests.support.running import until
+from tests.support.waiting import until
 
 HOME = Path(pyspark.__file__).parent
 HOST = ("--host", "127.0.0.1")

@@ -26,7 +26,7 @@ from borealis_py.runtime.spark.slot_plan import SlotPlan, waiting
 from reconcile.rpc import Shutdown, decode
 from tests.drills.processes import ROOT
 from tests.reconcile.rpc_log import RpcLog
-from tests.support.running import until
+from tests.support.waiting import PATIENCE_S, until
 
 Run = Callable[[], TaskEnd]
 
@@ -143,7 +143,7 @@ def test_a_task_that_dies_starts_again_and_a_stop_ends_all_by_message(life: Any)
         return it.told_to_stop("p")
 
     it = life([dies, lambda: TaskEnd("failed", "no broker"), second], [lambda: it.told_to_stop("q")])
-    threading.Thread(target=lambda: again.wait(30) and it.stop.set(), daemon=True).start()
+    threading.Thread(target=lambda: again.wait(PATIENCE_S) and it.stop.set(), daemon=True).start()
     assert it.application.run() is None
     assert again.is_set()
     assert it.session.ended.is_set()
@@ -193,7 +193,7 @@ def test_for_want_of_slots_it_ends_in_order_and_says_for_whom(life: Any, monkeyp
     """`p` runs and is told to stop; `q` waits for a slot until Spark is ended."""
 
     def never() -> TaskEnd:
-        it.session.ended.wait(30)
+        it.session.ended.wait(PATIENCE_S)
         raise EOFError("Spark has ended")
 
     it = life([lambda: it.told_to_stop("p")], [never])

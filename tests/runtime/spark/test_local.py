@@ -13,7 +13,7 @@ import pytest
 from borealis_py.kafka.broker import LocalBroker, free_port
 from tests.runtime.spark.driven import all_gone, driven, has_java, union_app
 from tests.runtime.spark.redone import redo_of
-from tests.support.running import until
+from tests.support.waiting import until
 from tests.support.without_b import lose_b, rows_without_b, send
 
 pytestmark = [pytest.mark.spark, pytest.mark.broker, pytest.mark.timeout(900)]

@@ -20,7 +20,7 @@ from tests.spark.redo_logs import LOGS
 from tests.spark.settings import SETTINGS
 from tests.spark.tasks import Hanging, Meeting
 from tests.support.bell import Bell
-from tests.support.running import until
+from tests.support.waiting import PATIENCE_S, until
 
 pytestmark = pytest.mark.spark
 
@@ -62,7 +62,7 @@ def test_a_killed_worker_is_replaced_and_stop_leaves_no_process_behind(tmp_path)
         session.keep_warm(every_s=3600)
         victim = psutil.Process(_met(session, tmp_path / "met")[0][0])
         victim.kill()
-        psutil.wait_procs([victim], timeout=10)
+        psutil.wait_procs([victim], timeout=PATIENCE_S)
         jvm = psutil.Process(session.jvm_pid)
         daemon = next(p for p in jvm.children() if "borealis_py.runtime.spark.daemon" in _command(p))
         session.warm_soon()
@@ -71,7 +71,7 @@ def test_a_killed_worker_is_replaced_and_stop_leaves_no_process_behind(tmp_path)
     finally:
         session.stop()
     assert len(family) >= 4  # JVM, daemon, two workers
-    _, alive = psutil.wait_procs(family, timeout=60)
+    _, alive = psutil.wait_procs(family, timeout=PATIENCE_S)
     assert alive == []
     assert not [t for t in threading.enumerate() if t.name == "keep warm"]
 

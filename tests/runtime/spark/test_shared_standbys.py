@@ -19,8 +19,8 @@ from borealis_py.log.base import Feed
 from borealis_py.log.messages import read_beat
 from borealis_py.query.recovery import RecoveryPlan, RecoveryWay
 from tests.runtime.spark.driven import all_gone
-from tests.support.running import until
-from tests.support.standbys import PATIENCE_S, REPLICAS, StandbyApp, an_app, standing_by
+from tests.support.standbys import REPLICAS, StandbyApp, an_app, standing_by
+from tests.support.waiting import until
 
 pytestmark = [pytest.mark.spark, pytest.mark.broker, pytest.mark.timeout(600)]
 MOVED = "goes on elsewhere"
@@ -77,7 +77,7 @@ def until_apart(app: StandbyApp, replica: int, apart: bool) -> dict[str, int]:
         found = workers(app, replica)
         return found.keys() == set(app.queries) and len(set(found.values())) == wanted
 
-    until(there, f"replica {replica} in {wanted} workers", PATIENCE_S)
+    until(there, f"replica {replica} in {wanted} workers")
     return workers(app, replica)
 
 
@@ -106,7 +106,7 @@ def moves_of(app: StandbyApp, since_us: int) -> dict[str, int]:
 
 def tell_stand_stills(app: StandbyApp, killed_us: int) -> None:
     """Print how long readers waited at the take-over and at the move of who moved; `pytest -s` shows it."""
-    until(lambda: moves_of(app, killed_us) != {}, "one has moved", PATIENCE_S)
+    until(lambda: moves_of(app, killed_us) != {}, "one has moved")
     ((query, moved_us),) = moves_of(app, killed_us).items()  # the last one that runs keeps the standby task for itself
     until(lambda: wall_us() > moved_us + AROUND_US, "what follows is in the log")
     for of, what in (("ack_s", "stable results"), ("progress", "the corrected stream")):
@@ -122,7 +122,7 @@ def test_a_take_over_in_the_shared_task_a_slot_for_each_and_back(app: StandbyApp
 
     killed_us = wall_us()
     app.kill(0)
-    until(lambda: states(app, 1) == {"STABLE"}, "replica 1 runs", PATIENCE_S)
+    until(lambda: states(app, 1) == {"STABLE"}, "replica 1 runs")
     assert shared in workers(app, 1).values(), "where it stood by, until it has a slot"
     until_apart(app, 1, apart=True)
     app.goes_on()
@@ -166,8 +166,8 @@ def until_stands_by(app: StandbyApp, replica: int) -> None:
         app.runner()
         if app.state_of(query, replica) != "STANDBY":
             psutil.Process(workers(app, replica)[query]).kill()
-            until(lambda q=query: app.state_of(q, 1 - replica) == "STABLE", f"the other one runs {query}", PATIENCE_S)
-            until(lambda q=query: app.state_of(q, replica) == "STANDBY", f"it stands by for {query}", PATIENCE_S)
+            until(lambda q=query: app.state_of(q, 1 - replica) == "STABLE", f"the other one runs {query}")
+            until(lambda q=query: app.state_of(q, replica) == "STANDBY", f"it stands by for {query}")
 
 
 @pytest.mark.slow
@@ -177,7 +177,7 @@ def test_replicas_that_stop_computing_while_they_run_share_from_then_on(computin
     for query in app.queries:
         set_recovery(app.log, app.state, query, RecoveryPlan(way=RecoveryWay.PASSIVE_STANDBY))
     both = [(query, k) for query in app.queries for k in REPLICAS]
-    until(lambda: {app.statuses(*one)[-1].recovery for one in both} == {"passive-standby"}, "they obey", PATIENCE_S)
+    until(lambda: {app.statuses(*one)[-1].recovery for one in both} == {"passive-standby"}, "they obey")
     until_stands_by(app, 1)
     until_apart(app, 1, apart=False)
     until_apart(app, 0, apart=True)

@@ -11,7 +11,7 @@ import pytest
 from tests.runtime.spark.driven import READY_S, Driven, all_gone, driven, union_app
 from tests.runtime.spark.redone import engines, redo_of
 from tests.runtime.spark.standalone import Cluster, standalone
-from tests.support.running import until
+from tests.support.waiting import until
 from tests.support.without_b import send
 
 pytestmark = [pytest.mark.spark, pytest.mark.broker, pytest.mark.timeout(900)]

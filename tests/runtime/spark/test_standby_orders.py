@@ -14,7 +14,7 @@ from borealis_py.runtime.restarting import TaskDied
 from borealis_py.runtime.spark import standby_orders
 from borealis_py.runtime.spark.standby_orders import StandbyOrders
 from reconcile.rpc import IncarnationEnd, IncarnationOrder, StandbysReport
-from tests.support.running import until
+from tests.support.waiting import PATIENCE_S, until
 
 
 class Task:
@@ -33,7 +33,7 @@ class Task:
 
     def run(self) -> None:
         self.lives += 1
-        assert self.over.wait(30)
+        assert self.over.wait(PATIENCE_S)
         self.over.clear()
         self.orders = None
         if self.dies is not None:
@@ -84,13 +84,13 @@ def test_incarnations_are_ordered_of_one_task_and_each_end_comes_to_its_own(task
     assert task.orders["b"].moves
     assert task.lives == 1
     task.report(a=IncarnationEnd("superseded", "it runs elsewhere"))
-    a.join(10)
+    a.join(PATIENCE_S)
     assert isinstance(task.ends["a"], Superseded)
     until(task.ordered("b"), "a is ordered no more")
     assert b.is_alive()
     first = task.orders["b"].number
     task.report(b=IncarnationEnd("failed", "no broker"))
-    b.join(10)
+    b.join(PATIENCE_S)
     assert str(task.ends["b"]) == "no broker"
     task.runs("b")
     until(lambda: task.orders is not None and task.orders["b"].number > first, "another incarnation")
@@ -128,7 +128,7 @@ def test_the_task_s_end_is_that_of_all_and_they_share_the_next_one(task: Task) -
     task.dies = TaskDied("its worker was killed")
     task.over.set()
     for thread in threads:
-        thread.join(10)
+        thread.join(PATIENCE_S)
     assert [str(task.ends[name]) for name in "ab"] == ["its worker was killed"] * 2
     task.runs("a")
     task.runs("b")
@@ -140,7 +140,7 @@ def test_a_task_with_nothing_to_run_ends_and_another_one_begins_when_it_is_neede
     a = task.runs("a")
     until(task.ordered("a"), "it is ordered")
     task.report(a=IncarnationEnd("superseded", "it has moved"))
-    a.join(10)
+    a.join(PATIENCE_S)
 
     def told_to_end() -> bool:
         task.driver.turn()
@@ -159,5 +159,5 @@ def test_when_the_application_ends_nobody_fails(task: Task) -> None:
     until(task.ordered("a"), "it is ordered")
     task.application_over.set()
     task.over.set()
-    a.join(10)
+    a.join(PATIENCE_S)
     assert task.ends == {"a": None}

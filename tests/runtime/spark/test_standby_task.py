@@ -14,7 +14,7 @@ from borealis_py.runtime.spark.replica_task import NodeTask, TaskEnd
 from borealis_py.runtime.spark.standby_task import StandbyTask
 from reconcile import rpc
 from tests.reconcile.rpc_log import RpcLog
-from tests.support.running import until
+from tests.support.waiting import PATIENCE_S, until
 
 ASK, ANSWER = redo_feeds("app", "a", 0)
 
@@ -84,7 +84,7 @@ def worker(monkeypatch: pytest.MonkeyPatch) -> Iterator[Worker]:
     it = Worker(monkeypatch)
     yield it
     it.log.put(rpc.to_record(ANSWER, rpc.Shutdown("s")))
-    it.thread.join(10)
+    it.thread.join(PATIENCE_S)
     assert not it.thread.is_alive()
 
 
@@ -132,6 +132,6 @@ def test_with_nothing_ordered_it_ends_and_with_it_all_in_order(worker: Worker) -
     worker.order(a=rpc.IncarnationOrder(1))
     worker.until_reported({"a.r0": 1})
     worker.order()
-    worker.thread.join(10)
+    worker.thread.join(PATIENCE_S)
     assert not worker.thread.is_alive()
     assert worker.stopped == ["a.r0"]

@@ -12,7 +12,7 @@ import pytest
 from borealis_py.runtime.spark.session import ReplicaSession, SparkSettings
 from borealis_py.runtime.spark.slot_plan import waiting
 from tests.spark.settings import SETTINGS
-from tests.support.running import until
+from tests.support.waiting import until
 
 pytestmark = pytest.mark.spark
 NO_HEARTBEATS = (("spark.executor.heartbeatInterval", "3600s"), ("spark.network.timeout", "7200s"))
@@ -46,7 +46,7 @@ def test_a_task_that_failed_and_runs_again_waits_no_longer(tmp_path: Path) -> No
     job.start()
     try:
         until((tmp_path / "again").exists, "the task runs again")
-        until(lambda: not waiting(session.context, "group"), "Spark says that it runs", 10)
+        until(lambda: not waiting(session.context, "group"), "Spark says that it runs")
     finally:
         (tmp_path / "end").touch()
         job.join()
