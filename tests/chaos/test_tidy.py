@@ -158,10 +158,20 @@ def test_without_samples_nothing_is_known_of_the_load() -> None:
 
 def test_a_child_that_has_ended_still_counts_as_ours() -> None:
     meter = Meter()
-    busy = "import sys, time\nwhile time.process_time() < 0.3: pass\nprint(flush=True)\nsys.stdin.read()"
-    child = subprocess.Popen([sys.executable, "-c", busy], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    busy = """
+import sys, time
+sys.stdin.readline()
+began = time.process_time()
+while time.process_time() < began + 0.3: pass
+print(flush=True)
+sys.stdin.read()
+"""
+    child = subprocess.Popen([sys.executable, "-c", busy], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     before = meter.take()
+    assert child.stdin is not None
     assert child.stdout is not None
+    child.stdin.write("\n")
+    child.stdin.flush()
     child.stdout.readline()
     while_it_lives = meter.take()
     child.communicate()

@@ -16,8 +16,7 @@ from borealis_py.client.target import PublisherError, PublishFailed, StreamEnded
 from borealis_py.log.base import LogUnreachable
 from tests.client.folded import AHEAD_MAX_US, SCHEMA, W, World, inputs, row
 from tests.support.instant_log import InstantBroker, InstantLog
-
-PATIENCE_S = 20.0
+from tests.support.waiting import PATIENCE_S
 
 
 def until(condition: Callable[[], object]) -> None:

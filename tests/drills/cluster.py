@@ -38,12 +38,10 @@ from tests.drills.poison import KERNEL
 from tests.drills.poison import Plan as Poison
 from tests.drills.processes import Process, Watcher, spawn
 from tests.support.trimming import delete_before
-from tests.support.waiting import until
+from tests.support.waiting import PATIENCE_S, until
 
 LOST_US = 600_000_000
 QUIET_US = 2_000_000
-WAIT_S = 60.0
-"""For what takes seconds, on a machine that is slow."""
 
 
 def wall_us() -> int:
@@ -169,7 +167,7 @@ class Cluster:
         """What to do about a process that ended by itself."""
         raise AssertionError(f"{process.output.name} ended by itself, code {process.popen.returncode}")
 
-    def until(self, condition: Callable[[], bool], what: str, timeout_s: float = WAIT_S) -> None:
+    def until(self, condition: Callable[[], bool], what: str, timeout_s: float = PATIENCE_S) -> None:
         """Wait for a condition, looking again and again."""
 
         def met() -> bool:
@@ -197,11 +195,13 @@ class Cluster:
         """Names of what happened to it, in order."""
         return [s.event for s in self.said(member, since_us) if s.event]
 
-    def until_event(self, member: Member, event: str, since_us: int, timeout_s: float = WAIT_S) -> None:
+    def until_event(self, member: Member, event: str, since_us: int, timeout_s: float = PATIENCE_S) -> None:
         """Wait until something happens to it."""
         self.until(lambda: event in self.events(member, since_us), f"{member} says {event}", timeout_s)
 
-    def until_state(self, member: Member, states: Collection[str], since_us: int, timeout_s: float = WAIT_S) -> None:
+    def until_state(
+        self, member: Member, states: Collection[str], since_us: int, timeout_s: float = PATIENCE_S
+    ) -> None:
         """Wait until it is in one of these states."""
 
         def there() -> bool:
@@ -210,7 +210,7 @@ class Cluster:
 
         self.until(there, f"{member} is {' or '.join(states)}", timeout_s)
 
-    def until_well(self, *members: Member, timeout_s: float = WAIT_S) -> None:
+    def until_well(self, *members: Member, timeout_s: float = PATIENCE_S) -> None:
         """Wait until these (default: all) are STABLE or stand by, and all of today so far is published and was seen."""
         now = wall_us()
         for member in members or self.plan.members:
@@ -250,7 +250,7 @@ class Cluster:
         put_settings(self.log, self.plan.name, {f"fail/{source}": SourceFailure(end)})
         return end
 
-    def until_behind(self, member: Member, buckets: int, timeout_s: float = WAIT_S) -> None:
+    def until_behind(self, member: Member, buckets: int, timeout_s: float = PATIENCE_S) -> None:
         """Wait until so many of its buckets ran tentatively and are to be corrected."""
 
         def there() -> bool:
@@ -290,7 +290,7 @@ class Cluster:
         self.until(lambda: self.watchers[0].stable_until * BUCKET_US > begin + QUIET_US, "a quiet while")
         self.quiet_us = begin, wall_us()
 
-    def finish(self, timeout_s: float = WAIT_S) -> None:
+    def finish(self, timeout_s: float = PATIENCE_S) -> None:
         """End the sources; wait until subscribers have seen the end; stop the replicas."""
         feeders = list({id(p): p for p in self.feeders.values()}.values())
         last = self.watchers[-1]

@@ -27,13 +27,12 @@ from borealis_py.log.clock import SystemClock
 from borealis_py.log.messages import Status, decode
 from borealis_py.protocol.settings import Timing
 from borealis_py.query import App
-from tests.support.waiting import until
+from tests.support.waiting import PATIENCE_S, until
 
 REPLICAS = (0, 1)
 SOURCE, KEYS = "src", "abcdefg"
 WINDOW_US, EVERY_US, BUCKET_US = 1_000_000, 200_000, 100_000
 ROW_S = 0.01
-PATIENCE_S = 120.0
 Window = tuple[int, str]
 """Its start, and its key."""
 Sums = dict[Window, tuple[int, int]]
