@@ -16,8 +16,8 @@ from tests.guards.tree import DOCUMENTS, ROOT, imported, modules, tree
 from tests.transcripts.datadriven import TESTDATA, parse, prose, transcripts
 
 README_LINES_MAX = 130
-RUNS_TESTS = "tests/protocol/test_mutations.py"
-"""Runs other tests while a rule is broken."""
+RUNS_TESTS = "tests/protocol/test_planted.py"
+"""Runs other tests while a bug is planted."""
 RUNS_TRANSCRIPTS = "tests/transcripts/test_transcripts.py"
 PROSE_WORDS_MIN = 40
 LINES_MAX = 400

@@ -203,7 +203,11 @@ def test_the_tentative_bucket_that_lacks_least_is_shown() -> None:
     )
 
 
-@pytest.mark.parametrize("newer", [stable(0, inc=2), StableRange(2, 0, 1), Undo(2, 0), tentative(0, inc=2)])
+@pytest.mark.parametrize(
+    "newer",
+    [stable(0, inc=2), StableRange(2, 0, 1), Undo(2, 0), tentative(0, inc=2)],
+    ids=["stable", "range", "undo", "tentative"],
+)
 def test_tentative_records_of_a_zombie_are_ignored_whatever_its_successor_wrote(newer: StreamRecord) -> None:
     made = reader(1)
     made.read(0, [(0, newer), (0, tentative(1, inc=1))])

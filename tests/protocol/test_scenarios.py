@@ -237,6 +237,31 @@ def test_rows_beyond_memory_are_published_from_the_own_topic() -> None:
     assert world.corrected.progress[-1] > 40
 
 
+def test_a_crash_with_records_in_flight() -> None:
+    """None of its appends is acknowledged; the next incarnation starts from the last checkpoint."""
+    world = make_world()
+    world.run(2_000 * MS)
+    world.replicas[0].acks = False
+    world.run(3_500 * MS)
+    world.start(0)
+    world.run(5_000 * MS)
+    assert settled(world)
+    assert world.corrected.progress[-1] > 45
+
+
+def test_who_takes_over_without_having_read_the_progress_reads_it() -> None:
+    """The publisher dies; the other one has not read the progress for a while."""
+    world = make_world(replicas=2)
+    world.run(1_000 * MS)
+    world.replicas[1].deaf = True
+    world.run(3_000 * MS)
+    world.replicas.pop(0)
+    world.run(6_000 * MS)
+    world.replicas[1].deaf = False
+    world.run(7_000 * MS)
+    assert world.corrected.progress[-1] > 65
+
+
 def test_a_replica_cut_from_its_own_topic_stalls_and_bounds_its_outbox() -> None:
     world = make_world(seconds=30, timing=replace(TIMING, outbox_max=10))
     world.run(1_000 * MS)

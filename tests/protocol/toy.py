@@ -559,7 +559,8 @@ def make_world(
     rebuild_buckets: int | None = None,
     **delays: object,
 ) -> World:
-    """A world whose replicas have started. What a failure-free run says is computed once, so no mutant changes it."""
+    """A world whose replicas have started. What a run without failures says is computed once, so no planted bug changes
+    it."""
     sources, expected = _prepared(seed, inputs, seconds)
     copies = [SourceLog(list(s.records), list(s.at)) for s in sources]
     world = World(copies, timing, replace(DELAYS, **delays), role=role, rebuild_buckets=rebuild_buckets, truth=expected)

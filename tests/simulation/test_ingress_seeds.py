@@ -10,9 +10,9 @@ import pytest
 import structlog
 
 from borealis_py.simulation.ingress.world import run_ingress
-from tests.simulation.planted.found import verify
-from tests.simulation.planted.ingress import BUGS
-from tests.simulation.planted.ingress_bug import IngressBug
+from tests.planted.bug import Bug
+from tests.planted.found import verify
+from tests.planted.ingress import BUGS
 
 pytestmark = pytest.mark.sim
 SEEDS = 40
@@ -42,5 +42,5 @@ def test_the_same_seed_is_the_same_world() -> None:
 
 
 @pytest.mark.parametrize("bug", BUGS, ids=lambda bug: bug.rule)
-def test_a_rule_that_is_switched_off_is_found(bug: IngressBug) -> None:
+def test_a_rule_that_is_switched_off_is_found(bug: Bug) -> None:
     verify(bug)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from contextlib import ExitStack
 from dataclasses import replace
 from typing import Any
 from unittest import mock
@@ -19,8 +18,10 @@ from borealis_py.simulation.runner.scenario import SECOND, Retention, Scenario
 from reconcile import audit
 from reconcile.replay import Replay
 from sunion.units import MonotonicUs, Offset
-from tests.simulation.planted.bug import Bug
-from tests.simulation.planted.roles import PASSIVE
+from tests.planted.bug import Bug
+from tests.planted.patches import together
+from tests.planted.roles import PASSIVE
+from tests.planted.worlds import Worlds
 
 
 def _newest_checkpoint() -> Any:
@@ -98,10 +99,10 @@ def _whoever_shares_a_number_acknowledges() -> Any:
         with mock.patch.object(self.manager.control, "echoed", True):
             kept(self, now)
 
-    stack = ExitStack()
-    stack.enter_context(mock.patch.object(Replica, "_acknowledge", acknowledge))
-    stack.enter_context(mock.patch.object(Trimmer, "number_shared", None))  # else the other one starts again
-    return stack
+    return together(
+        mock.patch.object(Replica, "_acknowledge", acknowledge),
+        mock.patch.object(Trimmer, "number_shared", None),  # else the other one starts again
+    )
 
 
 def _nobody_gives_way() -> Any:
@@ -154,87 +155,90 @@ BUGS = (
         "R16 the oldest checkpoint that is kept counts",
         "safety",
         _newest_checkpoint,
-        (),
-        TRIMMING,
-        change=_trimmed,
-        found=1,
+        Worlds((), TRIMMING, found=1, change=_trimmed),
     ),
     Bug(
-        "R16 the newest of the oldest base counts", "safety", _newest_checkpoint, (), TRIMMING, change=_passive, found=1
+        "R16 the newest of the oldest base counts",
+        "safety",
+        _newest_checkpoint,
+        Worlds((), TRIMMING, found=1, change=_passive),
     ),
-    Bug("R16 what is needed first stays", "safety", _a_bucket_too_high, (), TRIMMING, change=_trimmed, found=1),
     Bug(
-        "R16 readers hold a source", "safety", _readers_of_a_source_hold_nothing, (), TRIMMING, change=_trimmed, found=1
+        "R16 what is needed first stays",
+        "safety",
+        _a_bucket_too_high,
+        Worlds((), TRIMMING, found=1, change=_trimmed),
+    ),
+    Bug(
+        "R16 readers hold a source",
+        "safety",
+        _readers_of_a_source_hold_nothing,
+        Worlds((), TRIMMING, found=1, change=_trimmed),
     ),
     Bug(
         "R16 a publisher finds where to resume: a source's last record stays",
         "safety",
         _publishers_hold_nothing,
-        ("source_slow",),
-        TRIMMING,
-        change=_trimmed_soon,
-        found=1,
+        Worlds(("source_slow",), TRIMMING, found=1, change=_trimmed_soon),
     ),
     Bug(
         "R10 only what is published goes",
         "safety",
         _unpublished_goes,
-        ("corrected_away",),
-        TRIMMING,
-        change=_trimmed,
-        found=1,
+        Worlds(("corrected_away",), TRIMMING, found=1, change=_trimmed),
     ),
-    Bug("R11 a start finds the end of its own stream", "safety", _no_own_tail, (), TRIMMING, change=_trimmed, found=1),
-    Bug("R16 readers hold a stream", "safety", _readers_hold_nothing, (), TRIMMING, 30, 2, _trimmed, found=4),
-    Bug("R16 logs are bounded", "liveness", _nothing_goes, (), ("bounded",), 40, change=_trimmed, found=1),
+    Bug(
+        "R11 a start finds the end of its own stream",
+        "safety",
+        _no_own_tail,
+        Worlds((), TRIMMING, found=1, change=_trimmed),
+    ),
+    Bug(
+        "R16 readers hold a stream",
+        "safety",
+        _readers_hold_nothing,
+        Worlds((), TRIMMING, found=4, seeds=30, nodes=2, change=_trimmed),
+    ),
+    Bug(
+        "R16 logs are bounded",
+        "liveness",
+        _nothing_goes,
+        Worlds((), ("bounded",), found=1, seeds=40, change=_trimmed),
+    ),
     Bug(
         "R16 the owner of a number acknowledges, or the other one starts again",
         "liveness",
         _whoever_shares_a_number_acknowledges,
-        ("twins",),
-        ("bounded",),
-        60,
-        change=_trimmed,
-        found=16,
+        Worlds(("twins",), ("bounded",), found=16, seeds=60, change=_trimmed),
     ),
     Bug(
         "R16 who has a successor has lost no records",
         "liveness",
         _nobody_gives_way,
-        ("sleeper",),
-        ("retention", "convergence"),
-        change=_trimmed,
-        found=1,
+        Worlds(("sleeper",), ("retention", "convergence"), found=1, change=_trimmed),
     ),
     Bug(
-        "R16 what an audit reads first stays", "safety", _audits_hold_too_little, (), TRIMMING, change=_audited, found=1
+        "R16 what an audit reads first stays",
+        "safety",
+        _audits_hold_too_little,
+        Worlds((), TRIMMING, found=1, change=_audited),
     ),
     Bug(
         "R16 audits verify what is published",
         "safety",
         _more_counts_as_published_than_is,
-        (),
-        AUDIT,
-        change=_audited,
-        found=1,
+        Worlds((), AUDIT, found=1, change=_audited),
     ),
     Bug(
         "R16 an audit begins at all that it needs",
         "safety",
         _audits_begin_behind_what_they_need,
-        (),
-        AUDIT,
-        change=_audited,
-        found=1,
+        Worlds((), AUDIT, found=1, change=_audited),
     ),
     Bug(
         "R16 a late view begins at what is kept",
         "liveness",
         _late_views_begin_anywhere,
-        ("pause",),
-        ("late view",),
-        20,
-        change=_late_view,
-        found=1,
+        Worlds(("pause",), ("late view",), found=1, seeds=20, change=_late_view),
     ),
 )

@@ -1,8 +1,8 @@
-"""Bugs on purpose, in the product as long as a context lasts: the oracles must find each."""
+"""Planted bugs: each rule that tests switch off in the product, and who must notice."""
 
 from __future__ import annotations
 
-from tests.simulation.planted import (
+from tests.planted import (
     beside,
     bits,
     chains,
@@ -10,7 +10,9 @@ from tests.simulation.planted import (
     corrections,
     exchange,
     gaps,
+    ingress,
     inputs,
+    judged,
     lasting,
     lives,
     neighbour,
@@ -18,16 +20,19 @@ from tests.simulation.planted import (
     publishers,
     roles,
     sizes,
+    starts,
     trimming,
+    turns,
     twins,
 )
-from tests.simulation.planted.bug import Bug
-from tests.simulation.planted.judged import BUGS as JUDGED
+from tests.planted.bug import Bug
 
 BUGS: tuple[Bug, ...] = (
-    *JUDGED,
+    *judged.BUGS,
     *inputs.BUGS,
     *corrections.BUGS,
+    *turns.BUGS,
+    *starts.BUGS,
     *lasting.BUGS,
     *corrected.BUGS,
     *chains.BUGS,
@@ -43,4 +48,5 @@ BUGS: tuple[Bug, ...] = (
     *trimming.BUGS,
     *roles.BUGS,
     *gaps.BUGS,
+    *ingress.BUGS,
 )

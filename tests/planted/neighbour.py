@@ -9,7 +9,8 @@ from unittest import mock
 from borealis_py.node.spec import ReplicaSpec
 from borealis_py.simulation.runner.generator import NEIGHBOURS
 from borealis_py.simulation.runner.scenario import Scenario
-from tests.simulation.planted.bug import SOURCES, Bug
+from tests.planted.bug import Bug
+from tests.planted.worlds import SOURCES, Worlds
 
 
 def _beside_another(scenario: Scenario) -> Scenario:
@@ -22,13 +23,9 @@ def _writers_are_known_by_their_query() -> Any:
 
 BUGS = (
     Bug(
-        "a writer is fenced by writers of its own app alone",
+        "R10 a writer is fenced by writers of its own app alone",
         "liveness",
         _writers_are_known_by_their_query,
-        SOURCES,
-        ("convergence", "neighbour", "corrected", "end"),
-        12,
-        change=_beside_another,
-        found=1,
+        Worlds(SOURCES, ("convergence", "neighbour", "corrected", "end"), found=1, seeds=12, change=_beside_another),
     ),
 )

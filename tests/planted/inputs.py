@@ -1,4 +1,4 @@
-"""Planted in what is read and when it runs: folds, buckets, order, waiting (A2, R1 to R3, R6)."""
+"""Planted in what is read and when it runs: folds, buckets, order, waiting (A2, R1 to R3, R6, B9, B13, B14)."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Any
 from unittest import mock
 
 import sunion.input_buffers
+from borealis_py.protocol.delay import FeedState
 from borealis_py.protocol.input_state import InputState
 from borealis_py.protocol.manager import Manager
 from sunion.bucket import Buckets
@@ -14,7 +15,9 @@ from sunion.input_buffers import SourceBuffer
 from sunion.model import FOREVER
 from sunion.source import Accepted, SourceFold, fold
 from sunion.union import Mark, SUnion
-from tests.simulation.planted.bug import SOURCES, Bug
+from tests.planted.bug import Bug, Script
+from tests.planted.patches import together
+from tests.planted.worlds import SOURCES, Worlds
 
 
 def _fence_ignored() -> Any:
@@ -153,7 +156,7 @@ def _waits_from_creation() -> Any:
 
     def ready_at(self: Manager, bucket: int) -> int | None:
         at = before(self, bucket)
-        return None if at is None else at - self.buckets.width_us - self._wait_us
+        return None if at is None else at - self.buckets.width_us
 
     return mock.patch.object(Manager, "_ready_at", ready_at)
 
@@ -179,67 +182,170 @@ def _memory_without_bound() -> Any:
     )
 
 
+def _never_forgives() -> Any:
+    def on_report(self: FeedState, bucket: int, tentative: bool, live: int) -> None:
+        self.heard = True
+        self.said = max(self.said, bucket + 1)
+
+    return together(
+        mock.patch.object(InputState, "forgive", return_value=None),
+        mock.patch.object(FeedState, "on_report", on_report),
+        mock.patch.object(FeedState, "forgive", return_value=None),
+    )
+
+
+def _heard_is_forgotten() -> Any:
+    """By every run without a late feed."""
+    kept = FeedState.on_live_run
+
+    def on_live_run(self: FeedState, bucket: int) -> None:
+        kept(self, bucket)
+        self.heard = self.heard and not self.late
+
+    return mock.patch.object(FeedState, "on_live_run", on_live_run)
+
+
 WRONG_ROWS = ("stable", "exception", "convergence", "redo", "corrected", "client", "dead letters")
 EARLY = ("needless", "avoidable", "premature")
 BUGS = (
-    Bug("A2 fenced records do not count", "safety", _fence_ignored, ("garbage",), ("stable", "dead letters"), found=1),
-    Bug("A2 duplicates do not count", "safety", _duplicates_count, ("garbage",), ("stable", "dead letters"), found=1),
-    Bug("A2 late tuples do not count", "safety", _late_counts, ("garbage",), WRONG_ROWS, 30, found=1),
-    Bug("A2 tuples far ahead do not count", "safety", _future_counts, ("garbage",), WRONG_ROWS, 30, found=1),
+    Bug(
+        "A2 fenced records do not count",
+        "safety",
+        _fence_ignored,
+        Worlds(("garbage",), ("stable", "dead letters"), found=1),
+    ),
+    Bug(
+        "A2, B6 duplicates do not count",
+        "safety",
+        _duplicates_count,
+        Worlds(("garbage",), ("stable", "dead letters"), found=1),
+        script=Script(
+            "tests/protocol/test_scenarios.py::test_one_failure",
+            "is called stable and differs",
+        ),
+    ),
+    Bug(
+        "A2 late tuples do not count",
+        "safety",
+        _late_counts,
+        Worlds(("garbage",), WRONG_ROWS, found=1, seeds=30),
+    ),
+    Bug(
+        "A2 tuples far ahead do not count",
+        "safety",
+        _future_counts,
+        Worlds(("garbage",), WRONG_ROWS, found=1, seeds=30),
+    ),
     Bug(
         "A2 what is refused becomes a dead letter",
         "safety",
         _rejects_dropped,
-        ("garbage",),
-        ("dead letters", "stable"),
-        found=1,
+        Worlds(("garbage",), ("dead letters", "stable"), found=1),
     ),
     Bug(
-        "a boundary closes only buckets that end by it",
+        "A2 a boundary closes only buckets that end by it",
         "safety",
         _boundary_closes_its_own_bucket,
-        (),
-        WRONG_ROWS,
-        found=1,
+        Worlds((), WRONG_ROWS, found=1),
+        script=Script(
+            "tests/protocol/test_scenarios.py::test_one_failure",
+            "is called stable and differs",
+        ),
     ),
-    Bug("all inputs must close a bucket", "safety", _one_input_is_enough, (), WRONG_ROWS, found=1),
-    Bug("ties go by input", "safety", _wrong_ties, (), ("stable",), found=1),
-    Bug("rows go by time before they go by input", "safety", _input_by_input, (), ("stable",), found=1),
+    Bug(
+        "R2 all inputs must close a bucket",
+        "safety",
+        _one_input_is_enough,
+        Worlds((), WRONG_ROWS, found=1),
+    ),
+    Bug(
+        "A2 ties go by input",
+        "safety",
+        _wrong_ties,
+        Worlds((), ("stable",), found=1),
+    ),
+    Bug(
+        "A2 rows go by time before they go by input",
+        "safety",
+        _input_by_input,
+        Worlds((), ("stable",), found=1),
+        script=Script(
+            "tests/protocol/test_scenarios.py::test_one_failure",
+            "is called stable and differs",
+        ),
+    ),
     Bug(
         "B3 a checkpoint's mark is where its bucket starts",
         "safety",
         _mark_at_the_end_of_what_was_read,
-        (*SOURCES, "crash"),
-        ("stable", "redo", "convergence"),
-        found=1,
+        Worlds((*SOURCES, "crash"), ("stable", "redo", "convergence"), found=1),
     ),
     Bug(
         "B3 a range goes with the fold before it",
         "safety",
         _fold_states_left_out,
-        (*SOURCES, "crash", "source_duel", "garbage"),
-        ("stable", "redo", "convergence"),
-        found=2,
+        Worlds((*SOURCES, "crash", "source_duel", "garbage"), ("stable", "redo", "convergence"), found=2),
+        script=Script("tests/protocol/test_scenarios.py::test_one_failure", "the ranges do not close"),
     ),
-    Bug("B22 END closes everything", "liveness", _end_closes_nothing, ("garbage",), ("end",), found=1),
+    Bug(
+        "B22 END closes everything",
+        "liveness",
+        _end_closes_nothing,
+        Worlds(("garbage",), ("end",), found=1),
+    ),
     Bug(
         "R1 only boundaries open buckets",
         "liveness",
         _tuples_open_buckets,
-        ("garbage",),
-        ("premature", "convergence", "avoidable"),
-        found=1,
+        Worlds(("garbage",), ("premature", "convergence", "avoidable"), found=1),
     ),
-    Bug("R13 D is X less the slack", "liveness", _waits_too_long, SOURCES, ("availability",), found=3),
-    Bug("R3 a late input gets delta, not D", "liveness", _no_small_delta, SOURCES, ("availability",), found=3),
+    Bug(
+        "R13 D is X less the slack",
+        "liveness",
+        _waits_too_long,
+        Worlds(SOURCES, ("availability",), found=3),
+    ),
+    Bug(
+        "R3 a late input gets delta, not D",
+        "liveness",
+        _no_small_delta,
+        Worlds(SOURCES, ("availability",), found=3),
+    ),
     Bug(
         "B9 waiting counts from the bucket's end",
         "liveness",
         _waits_from_creation,
-        SOURCES,
-        ("premature", "convergence"),
-        found=1,
+        Worlds(SOURCES, ("premature", "convergence"), found=3),
+        scene="lost_input",
     ),
-    Bug("R6 memory is bounded", "liveness", _memory_without_bound, SOURCES, ("buffers",), 40, found=9),
-    Bug("B14 no expiry before the end was read", "quality", _deadline_without_ends, ("pause",), EARLY, 40, found=4),
+    Bug(
+        "R6 memory is bounded",
+        "liveness",
+        _memory_without_bound,
+        Worlds(SOURCES, ("buffers",), found=9, seeds=40),
+    ),
+    Bug(
+        "B14 no expiry before the end was read",
+        "quality",
+        _deadline_without_ends,
+        Worlds(("pause",), EARLY, found=4, seeds=40),
+        script=Script(
+            "tests/protocol/test_scenarios.py::test_a_bucket_does_not_expire_while_its_input_lies_unread_in_the_log"
+        ),
+    ),
+    Bug(
+        "B13 who is heard again is forgiven",
+        "quality",
+        _never_forgives,
+        Worlds(SOURCES, ("premature",), found=3),
+        script=Script(
+            "tests/protocol/test_scenarios.py::test_an_input_that_heals_with_a_lag_between_delta_and_d_is_waited_for_again"
+        ),
+    ),
+    Bug(
+        "B13 that a feed was heard outlasts runs without it",
+        "quality",
+        _heard_is_forgotten,
+        script=Script("tests/protocol/test_delay.py::test_only_a_feed_that_was_heard_since_it_became_late_is_forgiven"),
+    ),
 )

@@ -18,8 +18,9 @@ from borealis_py.simulation.runner.scenario import Scenario
 from sunion.model import GapRange, StreamRecord
 from sunion.output import SOutput
 from sunion.units import Bucket
-from tests.simulation.planted.bug import Bug
-from tests.simulation.planted.roles import KILLS, SAFETY
+from tests.planted.bug import Bug
+from tests.planted.roles import KILLS, SAFETY
+from tests.planted.worlds import Worlds
 
 
 def _by_amnesia(span: int) -> Callable[[Scenario], Scenario]:
@@ -80,45 +81,34 @@ def _names_too_short_a_gap() -> Any:
 
 
 BUGS = (
-    Bug("R18 a gap is said", "safety", _says_no_gap, KILLS, SAFETY, 40, change=_by_amnesia(3), found=1),
+    Bug(
+        "R18 a gap is said",
+        "safety",
+        _says_no_gap,
+        Worlds(KILLS, SAFETY, found=1, seeds=40, change=_by_amnesia(3)),
+    ),
     Bug(
         "R18 what stands on lost buckets is lost",
         "safety",
         _is_whole_too_early,
-        KILLS,
-        (*SAFETY, "gap"),
-        40,
-        change=_by_amnesia(10),
-        found=1,
+        Worlds(KILLS, (*SAFETY, "gap"), found=1, seeds=40, change=_by_amnesia(10)),
     ),
     Bug(
         "R18 a result says that it stands on lost buckets",
         "safety",
         _claims_to_lack_nothing,
-        KILLS,
-        ("label", "labels"),
-        40,
-        change=_by_amnesia(3),
-        found=1,
+        Worlds(KILLS, ("label", "labels"), found=1, seeds=40, change=_by_amnesia(3)),
     ),
     Bug(
         "R18 a gap is published as one",
         "safety",
         _publishes_a_gap_as_empty_buckets,
-        KILLS,
-        ("corrected", "audit"),
-        40,
-        change=_by_amnesia(3),
-        found=1,
+        Worlds(KILLS, ("corrected", "audit"), found=1, seeds=40, change=_by_amnesia(3)),
     ),
     Bug(
         "R18 what is published names all that is lost",
         "safety",
         _names_too_short_a_gap,
-        KILLS,
-        ("corrected", "audit"),
-        40,
-        change=_by_amnesia(3),
-        found=1,
+        Worlds(KILLS, ("corrected", "audit"), found=1, seeds=40, change=_by_amnesia(3)),
     ),
 )

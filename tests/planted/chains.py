@@ -14,6 +14,7 @@ from borealis_py.protocol.delay import Creation, FeedState
 from borealis_py.protocol.input_state import InputState
 from borealis_py.protocol.labels import Share
 from borealis_py.protocol.manager import Manager
+from borealis_py.protocol.reconciliation import Reconciliation
 from borealis_py.protocol.redo import RedoDone
 from borealis_py.protocol.settings import DelayPolicy
 from borealis_py.simulation.cluster.checkpoints import MemoryCheckpoints
@@ -21,7 +22,8 @@ from borealis_py.simulation.runner.scenario import Scenario
 from sunion.input_buffers import StreamBuffer
 from sunion.model import StableBucket, TentativeBucket
 from sunion.stream_fold import StreamFold
-from tests.simulation.planted.bug import SOURCES, Bug
+from tests.planted.bug import Bug, Script
+from tests.planted.worlds import SOURCES, Worlds
 
 
 def _delayed(scenario: Scenario) -> Scenario:
@@ -173,128 +175,125 @@ def _adopted_state_left_out() -> Any:
     return mock.patch.object(Peers, "adopt", adopt)
 
 
+def _zombies_heard() -> Any:
+    kept = StreamFold._store
+
+    def store(self: StreamFold, k: int, record: Any, said: Any) -> None:
+        self._inc[k] = 0
+        kept(self, k, record, said)
+
+    return mock.patch.object(StreamFold, "_store", store)
+
+
+def _nobody_adopts() -> Any:
+    return mock.patch.object(Reconciliation, "may_adopt", return_value=False)
+
+
 WRONG = ("stable", "exception", "hole", "convergence", "redo", "client", "frontiers", "corrected")
 BUGS = (
-    Bug("tentative input is not stable", "safety", _tentative_taken_for_stable, SOURCES, WRONG, nodes=2, found=1),
+    Bug(
+        "A3 tentative input is not stable",
+        "safety",
+        _tentative_taken_for_stable,
+        Worlds(SOURCES, WRONG, found=1, nodes=2),
+    ),
     Bug(
         "R5 all replicas are read",
         "liveness",
         _only_the_first_replica,
-        ("crash", "cut_all"),
-        ("availability", "convergence", "held"),
-        60,
-        2,
-        found=1,
+        Worlds(("crash", "cut_all"), ("availability", "convergence", "held"), found=1, seeds=60, nodes=2),
     ),
     Bug(
         "B37 a stream is opened where its next bucket lies",
         "liveness",
         _opened_at_the_end,
-        ("crash", "crash_node"),
-        WRONG,
-        40,
-        2,
-        found=1,
+        Worlds(("crash", "crash_node"), WRONG, found=1, seeds=40, nodes=2),
     ),
     Bug(
         "B15 who may still say it stably is awaited",
         "quality",
         _nobody_is_awaited,
-        ("cut_input", "crash"),
-        ("avoidable", "premature"),
-        60,
-        2,
-        _pairs,
-        found=4,
+        Worlds(("cut_input", "crash"), ("avoidable", "premature"), found=4, seeds=60, nodes=2, change=_pairs),
     ),
-    Bug("B15 who is late is not awaited", "quality", _awaited_for_ever, (*SOURCES, "crash"), (), nodes=2),
+    Bug(
+        "B15 who is late is not awaited",
+        "quality",
+        _awaited_for_ever,
+        Worlds((*SOURCES, "crash"), (), nodes=2),
+    ),
     Bug(
         "B12 what upstream has waited counts",
         "liveness",
         _held_forgotten,
-        SOURCES,
-        ("availability", "held"),
-        40,
-        3,
-        _delayed,
-        found=1,
+        Worlds(SOURCES, ("availability", "held"), found=1, seeds=40, nodes=3, change=_delayed),
+        scene="chain",
     ),
     Bug(
         "B11 budgets shrink along a chain",
         "liveness",
         _the_same_budget_everywhere,
-        SOURCES,
-        ("availability",),
-        40,
-        3,
-        found=32,
+        Worlds(SOURCES, ("availability",), found=32, seeds=40, nodes=3),
     ),
     Bug(
         "B11 who is nearer to the sources waits less",
         "liveness",
         _the_first_node_waits_longest,
-        SOURCES,
-        ("content", "availability"),
-        30,
-        3,
-        found=9,
+        Worlds(SOURCES, ("content", "availability"), found=9, seeds=30, nodes=3),
     ),
     Bug(
         "B10 each input is late by itself",
         "liveness",
         _one_late_input_makes_all_late,
-        SOURCES,
-        ("content", "premature"),
-        30,
-        3,
-        found=1,
+        Worlds(SOURCES, ("content", "premature"), found=1, seeds=30, nodes=3),
     ),
     Bug(
-        "a result says what its upstream lacked",
+        "A3 a result says what its upstream lacked",
         "safety",
         _upstreams_lack_forgotten,
-        SOURCES,
-        ("label",),
-        30,
-        2,
-        found=1,
+        Worlds(SOURCES, ("label",), found=1, seeds=30, nodes=2),
     ),
     Bug(
-        "completeness counts what upstream lacked",
+        "A3 completeness counts what upstream lacked",
         "safety",
         _tentative_counts_as_whole,
-        SOURCES,
-        ("label",),
-        30,
-        2,
-        found=1,
+        Worlds(SOURCES, ("label",), found=1, seeds=30, nodes=2),
     ),
     Bug(
         "B2 what the peer said goes into the own topic",
         "safety",
         _adopted_without_what_was_said,
-        SOURCES,
-        ("stable", "corrected"),
-        60,
-        found=3,
+        Worlds(SOURCES, ("stable", "corrected"), found=3, seeds=60),
     ),
     Bug(
         "B44 the checkpoint is that of the bucket asked for",
         "safety",
         _another_checkpoint_than_asked,
-        SOURCES,
-        WRONG,
-        60,
-        found=3,
+        Worlds(SOURCES, WRONG, found=3, seeds=60),
     ),
     Bug(
         "B44 no further than the live frontier",
         "safety",
         _adopted_beyond_the_live_frontier,
-        SOURCES,
-        (*WRONG, "job"),
-        130,
-        found=121,
+        Worlds(SOURCES, (*WRONG, "job"), found=121, seeds=130),
     ),
-    Bug("B44 the peer's state is taken", "safety", _adopted_state_left_out, SOURCES, WRONG, 60, found=3),
+    Bug(
+        "B44 the peer's state is taken",
+        "safety",
+        _adopted_state_left_out,
+        Worlds(SOURCES, WRONG, found=3, seeds=60),
+    ),
+    Bug(
+        "A3 what a zombie calls tentative does not count",
+        "quality",
+        _zombies_heard,
+        script=Script(
+            "tests/protocol/test_reader.py::test_tentative_records_of_a_zombie_are_ignored_whatever_its_successor_wrote[stable]"
+        ),
+    ),
+    Bug(
+        "R14 who waits for the grant takes over a peer's checkpoint",
+        "quality",
+        _nobody_adopts,
+        scene="adoption",
+    ),
 )

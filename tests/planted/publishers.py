@@ -13,9 +13,10 @@ from borealis_py.client.session import PublisherSession
 from borealis_py.client.writer import SourceWriter
 from borealis_py.log.records import BatchHeader
 from borealis_py.log.source_tail import TailEntry
-from borealis_py.simulation.cluster.builder import Builder
 from borealis_py.simulation.runner.scenario import SECOND, Fault, Scenario, SimulatedNode
-from tests.simulation.planted.bug import Bug
+from tests.planted.bug import Bug
+from tests.planted.parted import every_reader_tells_dead_letters
+from tests.planted.worlds import Worlds
 
 CRASHES, DEAF = ("source_crashes",), ("source_deaf",)
 
@@ -46,15 +47,6 @@ def _rejects_are_not_sent() -> Any:
         self.last_seq = seq
 
     return mock.patch.object(SourceWriter, "reject", silent)
-
-
-def _everybody_tells() -> Any:
-    inputs = Builder.inputs
-
-    def telling(self: Builder, node: str) -> Any:
-        return tuple(replace(of, dead_letters=True) for of in inputs(self, node))
-
-    return mock.patch.object(Builder, "inputs", telling)
 
 
 def _lateness_forgotten() -> Any:
@@ -99,49 +91,39 @@ def _claims_count_on() -> Any:
 
 BUGS = [
     Bug(
-        "what a publisher refuses is passed over",
+        "A2 what a publisher refuses is sent as well",
         "safety",
         _rejects_are_not_sent,
-        CRASHES,
-        ("input",),
-        change=_bad,
-        found=1,
+        Worlds(CRASHES, ("input",), found=1, change=_bad),
     ),
     Bug(
-        "every node tells a source's dead letters",
+        "4.6 of nodes that read one source the first tells its dead letters",
         "safety",
-        _everybody_tells,
-        CRASHES,
-        ("input", "dead letters"),
-        change=_shared,
-        found=1,
+        every_reader_tells_dead_letters,
+        Worlds(CRASHES, ("input", "dead letters"), found=1, change=_shared),
     ),
     Bug(
-        "the clock's boundary knows no lateness",
+        "A2 by the clock a boundary leaves the lateness open",
         "safety",
         _lateness_forgotten,
-        CRASHES,
-        ("input",),
-        change=_late,
-        found=1,
+        Worlds(CRASHES, ("input",), found=1, change=_late),
     ),
     Bug(
         "B5 what a zombie of a lower epoch wrote tells nothing",
         "safety",
         _any_record_is_certain,
-        DEAF,
-        ("input",),
-        change=_deaf,
-        found=1,
+        Worlds(DEAF, ("input",), found=1, change=_deaf),
     ),
-    Bug("A2 a claim is above any before it", "quality", _claims_count_on, DEAF, (), change=_deaf),
     Bug(
-        "by the data the clock counts as well",
+        "A2 a claim is above any before it",
+        "quality",
+        _claims_count_on,
+        Worlds(DEAF, (), change=_deaf),
+    ),
+    Bug(
+        "A2 by the data the clock does not count",
         "safety",
         _lateness_forgotten,
-        CRASHES,
-        ("input",),
-        change=_by_data,
-        found=1,
+        Worlds(CRASHES, ("input",), found=1, change=_by_data),
     ),
 ]

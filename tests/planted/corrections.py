@@ -1,4 +1,4 @@
-"""Planted in what is said and corrected: labels, redo, turns (A3, R4, R7 to R10)."""
+"""Planted in what is said and corrected: labels, redo, UNDO and REC_DONE (A3, R4, R6, B4, B17, B40, B43)."""
 
 from __future__ import annotations
 
@@ -12,20 +12,17 @@ from borealis_py.log import stream
 from borealis_py.log.records import RangeHeader, StableHeader, TentativeHeader, pack
 from borealis_py.log.stream import StreamEncoder
 from borealis_py.protocol import reconciliation
-from borealis_py.protocol.control import ControlFold
-from borealis_py.protocol.delay import FeedState
-from borealis_py.protocol.input_state import InputState
 from borealis_py.protocol.labels import Label, Labels, Share
 from borealis_py.protocol.manager import Manager
 from borealis_py.protocol.redo import RedoFailed, RedoJob
 from borealis_py.protocol.roles.speaking import Speaking
 from borealis_py.protocol.settings import DelayPolicy, Delays
-from borealis_py.protocol.stagger import Stagger
-from borealis_py.simulation.runner.scenario import SECOND, Fault, Scenario
-from sunion.model import Kind, StableBucket, StableRange
+from borealis_py.simulation.runner.scenario import Scenario
+from sunion.model import Kind, RecDone, StableBucket, StableRange, Undo
 from sunion.output import SOutput
 from sunion.view import Change, View
-from tests.simulation.planted.bug import SOURCES, Bug
+from tests.planted.bug import Bug, Script
+from tests.planted.worlds import SOURCES, Worlds
 
 R = reconciliation.Reconciliation
 
@@ -41,20 +38,6 @@ def _hardly_any_memory(scenario: Scenario) -> Scenario:
         _small_buckets_on_spark(scenario),
         timing=replace(scenario.timing, inline_us=0, inline_buckets=1, buffer_rows_max=20),
         delays=Delays(2_000_000, DelayPolicy.DELAY, DelayPolicy.DELAY),
-    )
-
-
-def _dies_while_asking(scenario: Scenario) -> Scenario:
-    """An input comes back, both replicas ask, and one of them is gone for ever."""
-    (node,) = scenario.nodes
-    fault = Fault("source_cut", 0, scenario.heal_us - 6 * SECOND, scenario.heal_us - SECOND)
-    return replace(
-        scenario,
-        nodes=(replace(node, replicas=2),),
-        lost=(0,),
-        faults=(fault,),
-        delays=Delays(1_000_000),
-        timing=replace(scenario.timing, inline_us=0, inline_buckets=1, redo_rows=1),
     )
 
 
@@ -183,54 +166,6 @@ def _evicts_what_a_chase_needs() -> Any:
     return mock.patch.object(R, "keep_from", lambda self, stable, live: live)
 
 
-def _no_stagger() -> Any:
-    before = Stagger.turn
-
-    def turn(self: Stagger, *args: Any) -> None:
-        before(self, *args)
-        self.granted = self.asking
-
-    return mock.patch.object(Stagger, "turn", turn)
-
-
-def _never_asks() -> Any:
-    before = Stagger._update_asking
-
-    def update(self: Stagger, now: int, diverged: bool, complete: bool) -> None:
-        before(self, now, diverged, complete and not diverged)
-
-    return mock.patch.object(Stagger, "_update_asking", update)
-
-
-def _a_dead_head_stays_head() -> Any:
-    """R8 and B27 together: nobody is ever suspected, and nobody goes on after T."""
-    before = Stagger._watch_head
-
-    def watch(self: Stagger, *args: Any) -> None:
-        before(self, *args)
-        self._passed = False
-
-    return Both(
-        mock.patch.object(Stagger, "_watch_head", watch),
-        mock.patch.object(ControlFold, "live", return_value=True),
-    )
-
-
-class Both:
-    """Two patches as one."""
-
-    def __init__(self, *patches: Any) -> None:
-        self.patches = patches
-
-    def __enter__(self) -> None:
-        for patch in self.patches:
-            patch.start()
-
-    def __exit__(self, *_: object) -> None:
-        for patch in self.patches:
-            patch.stop()
-
-
 def _no_undo() -> Any:
     before = View.stable_run
 
@@ -256,114 +191,135 @@ def _outbox_without_bound() -> Any:
     return mock.patch.object(Speaking, "_room", property(lambda self: 1_000_000))
 
 
-def _never_forgives() -> Any:
-    def on_report(self: FeedState, bucket: int, tentative: bool, live: int) -> None:
-        self.heard = True
-        self.said = max(self.said, bucket + 1)
+def _says_none(kind: type) -> Any:
+    """Replicas do not say records of this kind."""
+    kept = Manager.handle
 
-    return Both(
-        mock.patch.object(InputState, "forgive", return_value=None),
-        mock.patch.object(FeedState, "on_report", on_report),
-        mock.patch.object(FeedState, "forgive", return_value=None),
-    )
+    def handle(self: Manager, turn: Any) -> Any:
+        return [e for e in kept(self, turn) if not isinstance(getattr(e, "record", None), kind)]
+
+    return mock.patch.object(Manager, "handle", handle)
 
 
 BUGS = (
     Bug(
-        "A3 tentative results are labelled", "safety", _label_dropped, SOURCES, ("stable", "hole", "exception"), found=3
+        "A3 tentative results are labelled",
+        "safety",
+        _label_dropped,
+        Worlds(SOURCES, ("stable", "hole", "exception"), found=3),
     ),
-    Bug("B17 a tentative result says what it lacks", "safety", _lacks_nothing, SOURCES, ("label",), found=3),
-    Bug("B17 completeness is about the window", "quality", _complete_by_bucket, SOURCES, ("label",), 30, found=3),
-    Bug("B17 lacked is about the window", "quality", _lacked_by_bucket, SOURCES, ("label",), 30, found=3),
-    Bug("S never sees tentative input", "safety", _tentative_taints_stable, SOURCES, ("stable", "exception"), found=3),
+    Bug(
+        "B17 a tentative result says what it lacks",
+        "safety",
+        _lacks_nothing,
+        Worlds(SOURCES, ("label",), found=3),
+    ),
+    Bug(
+        "B17 completeness is about the window",
+        "quality",
+        _complete_by_bucket,
+        Worlds(SOURCES, ("label",), found=3, seeds=30),
+    ),
+    Bug(
+        "B17 lacked is about the window",
+        "quality",
+        _lacked_by_bucket,
+        Worlds(SOURCES, ("label",), found=3, seeds=30),
+    ),
+    Bug(
+        "2.1 S never sees tentative input",
+        "safety",
+        _tentative_taints_stable,
+        Worlds(SOURCES, ("stable", "exception"), found=3),
+        script=Script(
+            "tests/protocol/test_scenarios.py::test_one_failure",
+            "is called stable and differs",
+        ),
+    ),
     Bug(
         "A3 a range ends where its buckets do",
         "safety",
         _range_one_too_far,
-        (),
-        ("stable", "client", "exception"),
-        found=1,
+        Worlds((), ("stable", "client", "exception"), found=1),
     ),
     Bug(
         "B21 a range is found by its last bucket",
         "liveness",
         _range_found_by_its_first,
-        SOURCES,
-        ("retention", "convergence", "end", "exception", "corrected", "stable"),
-        40,
-        found=10,
+        Worlds(SOURCES, ("retention", "convergence", "end", "exception", "corrected", "stable"), found=10, seeds=40),
     ),
     Bug(
-        "a bucket counts when its last part is read",
+        "A3 a bucket counts when its last part is read",
         "safety",
         _first_part_is_all,
-        ("big",),
-        ("client", "stable"),
-        30,
-        found=1,
+        Worlds(("big",), ("client", "stable"), found=1, seeds=30),
     ),
     Bug(
         "B4 a late redo result does not count",
         "safety",
         _late_redo_counts,
-        (*SOURCES, "redos", "redo_zombie"),
-        ("stable", "exception", "hole", "convergence"),
-        80,  # the late answer must fall into the reconciliation that went on without it
-        found=16,
+        # The late answer must fall into the reconciliation that went on without it.
+        Worlds((*SOURCES, "redos", "redo_zombie"), ("stable", "exception", "hole", "convergence"), found=16, seeds=80),
+        script=Script(
+            "tests/protocol/test_scenarios.py::test_a_redo_that_fails_or_hangs_runs_inline[hold]",
+            "is called stable and differs",
+        ),
     ),
     Bug(
         "R4 a failed redo is no result",
         "safety",
         _failed_redo_counts,
-        (*SOURCES, "jvm"),
-        ("stable", "exception"),
-        30,
-        found=3,
+        Worlds((*SOURCES, "jvm"), ("stable", "exception"), found=3, seeds=30),
     ),
-    Bug("R4 a job has a deadline", "liveness", _hangs_with_its_job, (*SOURCES, "redos"), ("convergence",), 40, found=6),
+    Bug(
+        "R4 a job has a deadline",
+        "liveness",
+        _hangs_with_its_job,
+        Worlds((*SOURCES, "redos"), ("convergence",), found=6, seeds=40),
+    ),
     Bug(
         "R4 jobs do not chase the live frontier",
         "liveness",
         _jobs_chase_for_ever,
-        (*SOURCES, "redos"),
-        ("convergence",),
-        60,
-        change=_small_buckets_on_spark,
-        found=3,
+        Worlds((*SOURCES, "redos"), ("convergence",), found=3, seeds=60, change=_small_buckets_on_spark),
     ),
     Bug(
         "R6 what comes during a last job stays",
         "liveness",
         _evicts_what_a_chase_needs,
-        (*SOURCES, "redos"),
-        ("convergence",),
-        60,
-        change=_hardly_any_memory,
-        found=58,
+        Worlds((*SOURCES, "redos"), ("convergence",), found=58, seeds=60, change=_hardly_any_memory),
     ),
-    Bug("R4 who has diverged asks", "liveness", _never_asks, SOURCES, ("convergence",), found=3),
-    Bug("B27 one after the other", "quality", _no_stagger, SOURCES, ("stagger",), 60, found=3),
     Bug(
-        "R8, B27 a dead head does not stay head",
-        "liveness",
-        _a_dead_head_stays_head,
-        SOURCES,
-        ("convergence",),
-        30,
-        change=_dies_while_asking,
-        found=1,
+        "B40 UNDO comes from the view",
+        "safety",
+        _no_undo,
+        Worlds(SOURCES, ("undo",), found=3),
+        script=Script("tests/protocol/test_scenarios.py::test_one_failure", "corrects tentative rows without UNDO"),
     ),
-    Bug("B40 UNDO comes from the view", "safety", _no_undo, SOURCES, ("undo",), found=3),
-    Bug("B40 REC_DONE waits for all below it", "safety", _rec_done_at_once, SOURCES, ("rec_done",), 30, found=3),
+    Bug(
+        "B40 REC_DONE waits for all below it",
+        "safety",
+        _rec_done_at_once,
+        Worlds(SOURCES, ("rec_done",), found=3, seeds=30),
+    ),
     Bug(
         "B43 no more than 80 records ahead of the acks",
         "liveness",
         _outbox_without_bound,
-        (*SOURCES, "cut_own", "one_way"),
-        ("buffers", "outbox"),
-        60,
-        change=_small_buckets_on_spark,
-        found=6,
+        Worlds(
+            (*SOURCES, "cut_own", "one_way"), ("buffers", "outbox"), found=6, seeds=60, change=_small_buckets_on_spark
+        ),
     ),
-    Bug("B13 who is heard again is forgiven", "quality", _never_forgives, SOURCES, ("premature",), found=3),
+    Bug(
+        "2.1 a replica says where its corrections start",
+        "quality",
+        lambda: _says_none(Undo),
+        scene="lost_input",
+    ),
+    Bug(
+        "2.1 a replica says where its corrections end",
+        "quality",
+        lambda: _says_none(RecDone),
+        scene="lost_during_stabilization",
+    ),
 )

@@ -13,7 +13,8 @@ from borealis_py.simulation.cluster.builder import Builder
 from borealis_py.simulation.runner.generator import parted
 from borealis_py.simulation.runner.scenario import Scenario
 from sunion.model import Input
-from tests.simulation.planted.bug import SOURCES, Bug
+from tests.planted.bug import Bug
+from tests.planted.worlds import SOURCES, Worlds
 
 
 def _parted(scenario: Scenario) -> Scenario:
@@ -21,7 +22,7 @@ def _parted(scenario: Scenario) -> Scenario:
     return parted(random.Random(f"planted {scenario.seed}"), scenario)
 
 
-def _every_partition_tells_dead_letters() -> Any:
+def every_reader_tells_dead_letters() -> Any:
     before = Builder.inputs
 
     def inputs(self: Builder, node: str) -> tuple[Input, ...]:
@@ -41,25 +42,22 @@ def _a_source_lies_in_its_first_partition() -> Any:
 
 BUGS = (
     Bug(
-        "of partitions that read one source the first tells its dead letters",
+        "4.6 of partitions that read one source the first tells its dead letters",
         "quality",
-        _every_partition_tells_dead_letters,
-        ("garbage", *SOURCES),
-        ("dead letters", "input"),
-        30,
-        3,
-        _parted,
-        found=2,
+        every_reader_tells_dead_letters,
+        Worlds(("garbage", *SOURCES), ("dead letters", "input"), found=2, seeds=30, nodes=3, change=_parted),
     ),
     Bug(
-        "partition i of a source lies in partition i of its topic",
+        "4.6 partition i of a source lies in partition i of its topic",
         "safety",
         _a_source_lies_in_its_first_partition,
-        SOURCES,
-        ("stable", "hole", "convergence", "client", "exception", "availability"),
-        12,
-        2,
-        _parted,
-        found=1,
+        Worlds(
+            SOURCES,
+            ("stable", "hole", "convergence", "client", "exception", "availability"),
+            found=1,
+            seeds=12,
+            nodes=2,
+            change=_parted,
+        ),
     ),
 )

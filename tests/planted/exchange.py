@@ -12,7 +12,8 @@ from borealis_py.node.spec import ReplicaSpec
 from borealis_py.simulation.cluster.toy_query import ToyKernel
 from borealis_py.simulation.runner.scenario import Scenario
 from sunion.model import StableBucket, StableRange
-from tests.simulation.planted.bug import SOURCES, Bug
+from tests.planted.bug import Bug
+from tests.planted.worlds import SOURCES, Worlds
 
 
 def _in_partitions(scenario: Scenario) -> Scenario:
@@ -69,37 +70,28 @@ def _only_the_first_partition_of_a_peer() -> Any:
 WRONG = ("stable", "hole", "convergence", "exception", "client")
 BUGS = (
     Bug(
-        "dead letters go to the first partition",
+        "4.6 dead letters go to the first partition",
         "quality",
         _letters_everywhere,
-        SOURCES,
-        ("dead letters", "input"),
-        30,
-        2,
-        _in_partitions,
-        found=1,
+        Worlds(SOURCES, ("dead letters", "input"), found=1, seeds=30, nodes=2, change=_in_partitions),
     ),
     Bug(
-        "empty buckets are told to every partition",
+        "4.6 empty buckets are told to every partition",
         "safety",
         _empty_buckets_are_the_first_ones_business,
-        SOURCES,
-        WRONG,
-        30,
-        2,
-        _in_partitions,
-        found=2,
+        Worlds(SOURCES, WRONG, found=2, seeds=30, nodes=2, change=_in_partitions),
     ),
-    Bug("rows fall by their key", "safety", _divided_by_place, SOURCES, WRONG, 12, 2, _in_partitions, found=1),
     Bug(
-        "what a peer said is read in every partition",
+        "4.6 rows fall by their key",
+        "safety",
+        _divided_by_place,
+        Worlds(SOURCES, WRONG, found=1, seeds=12, nodes=2, change=_in_partitions),
+        scene="partitions",
+    ),
+    Bug(
+        "4.6 what a peer said is read in every partition",
         "safety",
         _only_the_first_partition_of_a_peer,
-        SOURCES,
-        WRONG,
-        60,
-        2,
-        _pairs_in_partitions,
-        found=9,
+        Worlds(SOURCES, WRONG, found=9, seeds=60, nodes=2, change=_pairs_in_partitions),
     ),
 )

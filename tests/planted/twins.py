@@ -8,7 +8,8 @@ from unittest import mock
 
 from borealis_py.log.stream import StreamDecoder
 from borealis_py.simulation.runner.scenario import Scenario
-from tests.simulation.planted.bug import SOURCES, Bug
+from tests.planted.bug import Bug
+from tests.planted.worlds import SOURCES, Worlds
 
 
 def _unheard(scenario: Scenario) -> Scenario:
@@ -41,13 +42,15 @@ def _parts_of_an_incarnation_belong_together() -> Any:
 
 BUGS = (
     Bug(
-        "parts belong together whose headers agree",
+        "A3 parts belong together whose headers agree",
         "safety",
         _parts_of_an_incarnation_belong_together,
-        ("twins", *SOURCES),
-        ("client", "exception", "stable", "hole", "label", "content", "convergence"),
-        60,
-        change=_unheard,
-        found=1,
+        Worlds(
+            ("twins", *SOURCES),
+            ("client", "exception", "stable", "hole", "label", "content", "convergence"),
+            found=1,
+            seeds=60,
+            change=_unheard,
+        ),
     ),
 )

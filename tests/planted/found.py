@@ -6,54 +6,44 @@ import ast
 from collections.abc import Iterable
 from pathlib import Path
 from time import process_time
-from typing import Protocol
 
-from tests.simulation.planted.bug import Shown
+from tests.planted.bug import Bug
+from tests.planted.worlds import Shown
 
 CHEAP_S = 3.0
 """CPU time of a world beyond which a few more are looked at for a cheaper one."""
 MORE = 6
 """As many."""
-COMMAND = "python -m tests.simulation.planted --rewrite"
+COMMAND = "python -m tests.planted --rewrite"
 HERE = Path(__file__).parent
-
-
-class Planted(Protocol):
-    """A bug of either kind."""
-
-    @property
-    def rule(self) -> str: ...
-    @property
-    def seeds(self) -> int: ...
-    @property
-    def found(self) -> int: ...
-    def shown(self, seed: int) -> Shown | None: ...
 
 
 class Refuted(AssertionError):
     """A bug is not found where and by whom it should be. `seed`: what to write as `found`, if that is all."""
 
-    def __init__(self, bug: Planted, why: str, seed: int | None = None) -> None:
+    def __init__(self, bug: Bug, why: str, seed: int | None = None) -> None:
         super().__init__(f"{bug.rule}: {why}")
         self.seed = seed
 
 
-def verify(bug: Planted) -> None:
+def verify(bug: Bug) -> None:
     """Raises Refuted unless an expected oracle finds the bug in the world of `found`."""
-    shown = bug.shown(bug.found) if bug.found else None
+    assert bug.worlds is not None
+    found, seeds = bug.worlds.found, bug.worlds.seeds
+    shown = bug.shown(found) if found else None
     if shown is not None:
         return _expect(bug, shown)
-    seed = search(bug)
+    seed = search(bug, seeds)
     if seed is None:
-        raise Refuted(bug, f"not found in {bug.seeds} seeds")
-    raise Refuted(bug, f"found={bug.found} is stale: world {seed} shows it now ({COMMAND} writes all such)", seed)
+        raise Refuted(bug, f"not found in {seeds} seeds")
+    raise Refuted(bug, f"found={found} is stale: world {seed} shows it now ({COMMAND} writes all such)", seed)
 
 
-def search(bug: Planted) -> int | None:
+def search(bug: Bug, seeds: int) -> int | None:
     """The first seed whose world shows the bug; if that world is dear, the cheapest of a few more that show it."""
     costs: dict[int, float] = {}
     left = MORE
-    for seed in range(1, bug.seeds + 1):
+    for seed in range(1, seeds + 1):
         began = process_time()
         shown = bug.shown(seed)
         if shown is not None and (shown.expected or not costs):
@@ -65,7 +55,7 @@ def search(bug: Planted) -> int | None:
     return min(costs, key=lambda seed: costs[seed], default=None)
 
 
-def _expect(bug: Planted, shown: Shown) -> None:
+def _expect(bug: Bug, shown: Shown) -> None:
     if not shown.expected:
         raise Refuted(bug, f"found by {shown.oracle!r}, which is none of its oracles: {shown.told}")
 
@@ -90,12 +80,13 @@ def _with(source: str, found: dict[str, int]) -> str:
 
 
 def _places(tree: ast.AST, found: dict[str, int]) -> Iterable[tuple[ast.Constant, int]]:
-    """Where the seeds of these rules are written, and what is to be there."""
+    """Where the seeds of these rules are written, witha call that begins with the rule; what is to be there."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Call) and node.args and isinstance(node.args[0], ast.Constant):
             seed = found.get(str(node.args[0].value))
-            values = [keyword.value for keyword in node.keywords if keyword.arg == "found"]
-            yield from ((value, seed) for value in values if seed is not None and isinstance(value, ast.Constant))
+            words = (word for word in ast.walk(node) if isinstance(word, ast.keyword) and word.arg == "found")
+            values = (word.value for word in words if isinstance(word.value, ast.Constant))
+            yield from ((value, seed) for value in values if seed is not None)
 
 
 def _begin(node: ast.Constant) -> tuple[int, int]:

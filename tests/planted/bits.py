@@ -10,7 +10,8 @@ from unittest import mock
 from borealis_py.protocol.manager import Manager
 from borealis_py.simulation.runner.scenario import Scenario
 from sunion.model import Output
-from tests.simulation.planted.bug import Bug
+from tests.planted.bug import Bug
+from tests.planted.worlds import Worlds
 
 
 class _OtherBits:
@@ -49,13 +50,9 @@ def _two_replicas(scenario: Scenario) -> Scenario:
 
 BUGS = (
     Bug(
-        "all replicas compute the same bits",
+        "R15 all replicas compute the same bits",
         "safety",
         _one_kernel_differs,
-        (),
-        ("diverged",),
-        3,
-        change=_two_replicas,
-        found=1,
+        Worlds((), ("diverged",), found=1, seeds=3, change=_two_replicas),
     ),
 )

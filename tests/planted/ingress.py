@@ -12,7 +12,8 @@ from borealis_py.ingress.topic.foreign_topic import ForeignTopic
 from borealis_py.ingress.topic.partition_queue import Gap, PartitionQueue
 from borealis_py.ingress.watermark import Watermarks
 from borealis_py.log.foreign import Told
-from tests.simulation.planted.ingress_bug import IngressBug
+from tests.planted.bug import Bug
+from tests.planted.worlds import IngressWorlds
 
 
 def _positions_one_record_late() -> AbstractContextManager[object]:
@@ -89,37 +90,64 @@ def _ends_at_once() -> AbstractContextManager[object]:
 
 
 BUGS = (
-    IngressBug(
-        "positions are those after the rows", _positions_one_record_late, "copied 2 times", ("kill", "pause"), found=1
+    Bug(
+        "B48 positions are those after the rows",
+        "safety",
+        _positions_one_record_late,
+        IngressWorlds("copied 2 times", ("kill", "pause"), found=1),
     ),
-    IngressBug("open transactions hold the boundary", _committed_ends, "called late", ("transaction",), found=1),
-    IngressBug(
-        "an end counts once it has been read to",
+    Bug(
+        "B51 open transactions hold the boundary",
+        "safety",
+        _committed_ends,
+        IngressWorlds("called late", ("transaction",), found=1),
+    ),
+    Bug(
+        "B51 an end counts once it has been read to",
+        "safety",
         _sure_of_what_was_not_read,
-        "called late",
-        ("cut_topic", "slow"),
-        found=28,
+        IngressWorlds("called late", ("cut_topic", "slow"), found=28),
     ),
-    IngressBug("rows may come as late as the lateness", _largest_without_lateness, "called late", found=1),
-    IngressBug(
-        "what retention took is named",
+    Bug(
+        "4.8 rows may come as late as the lateness",
+        "safety",
+        _largest_without_lateness,
+        IngressWorlds("called late", found=1),
+    ),
+    Bug(
+        "4.8 what retention took is named",
+        "safety",
         _gaps_are_passed_over,
-        "copied 0 times",
-        ("retention", "cut_topic", "kill"),
-        found=18,
+        IngressWorlds("copied 0 times", ("retention", "cut_topic", "kill"), found=18),
     ),
-    IngressBug("a standby takes over", _nobody_takes_over, "no ingress owns", ("kill",), found=1),
-    IngressBug("an owner without ends falls silent", _never_silent, "no ingress", ("cut_topic",), found=8),
-    IngressBug(
-        "nobody waits for what was given up",
+    Bug(
+        "4.8 a standby takes over",
+        "liveness",
+        _nobody_takes_over,
+        IngressWorlds("no ingress owns", ("kill",), found=1),
+    ),
+    Bug(
+        "B50 an owner without ends falls silent",
+        "liveness",
+        _never_silent,
+        IngressWorlds("no ingress", ("cut_topic",), found=8),
+    ),
+    Bug(
+        "4.8 nobody waits for what was given up",
+        "liveness",
         _given_up_in_vain,
-        "of a partition that was given up",
-        ("kill",),
-        True,
-        found=4,
+        IngressWorlds("of a partition that was given up", ("kill",), found=4, settings=True),
     ),
-    IngressBug("END comes after all that the topic held", _ends_at_once, "copied 0 times", settings=True, found=2),
-    IngressBug(
-        "new partitions begin at their beginning", _new_partitions_from_their_end, "copied 0 times", ("grow",), found=1
+    Bug(
+        "B56 END comes after all that the topic held",
+        "safety",
+        _ends_at_once,
+        IngressWorlds("copied 0 times", found=2, settings=True),
+    ),
+    Bug(
+        "4.8 new partitions begin at their beginning",
+        "safety",
+        _new_partitions_from_their_end,
+        IngressWorlds("copied 0 times", ("grow",), found=1),
     ),
 )

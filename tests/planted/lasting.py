@@ -1,4 +1,4 @@
-"""Planted in what outlives a process: checkpoints, incarnations, starts, heartbeats (R11, R12, B1, B30, B31)."""
+"""Planted in what outlives a process: checkpoints and heartbeats (R12, B1, B31)."""
 
 from __future__ import annotations
 
@@ -6,12 +6,11 @@ from dataclasses import replace
 from typing import Any
 from unittest import mock
 
-from borealis_py.node.input_reader import InputReader
 from borealis_py.protocol.checkpointing import Checkpointing
-from borealis_py.protocol.control import ControlFold, Recovery
 from borealis_py.protocol.heartbeat import HeartbeatTimer
 from borealis_py.protocol.turn import SaveCheckpoint, SendHeartbeat
-from tests.simulation.planted.bug import Bug
+from tests.planted.bug import Bug, Script
+from tests.planted.worlds import Worlds
 
 
 def _checkpoint_before_ack() -> Any:
@@ -33,24 +32,6 @@ def _checkpoint_of_a_later_state() -> Any:
     return mock.patch.object(Checkpointing, "turn", turn)
 
 
-def _zombies_stay() -> Any:
-    return mock.patch.object(ControlFold, "_check_own", return_value=None)
-
-
-def _same_incarnation_again() -> Any:
-    before = InputReader.read_control
-    return mock.patch.object(InputReader, "read_control", lambda self: before(self) - 1)
-
-
-def _never_ready() -> Any:
-    before = Recovery.done
-
-    def done(self: Recovery, control: Any, *, ack_l: int, **more: Any) -> bool:
-        return before(self, control, ack_l=ack_l - 1_000_000, **more)
-
-    return mock.patch.object(Recovery, "done", done)
-
-
 def _beats_from_nowhere() -> Any:
     before = HeartbeatTimer.beat
 
@@ -66,36 +47,21 @@ BUGS = (
         "B1 checkpoint only after the acks",
         "safety",
         _checkpoint_before_ack,
-        ("cut_own", "crash"),
-        ("hole", "retention"),
-        60,
-        found=1,
+        Worlds(("cut_own", "crash"), ("hole", "retention"), found=1, seeds=60),
+        script=Script(
+            "tests/protocol/test_scenarios.py::test_a_crash_with_records_in_flight", "is ahead of the own topic"
+        ),
     ),
     Bug(
         "R12 a checkpoint's state is that of its bucket",
         "safety",
         _checkpoint_of_a_later_state,
-        ("crash", "crash_loop"),
-        ("stable", "convergence", "diverged"),
-        60,
-        found=21,
+        Worlds(("crash", "crash_loop"), ("stable", "convergence", "diverged"), found=21, seeds=60),
     ),
-    Bug("B30 who is replaced leaves", "liveness", _zombies_stay, ("zombie",), ("convergence",), found=1),
-    Bug(
-        "B30 every start is a new incarnation",
-        "liveness",
-        _same_incarnation_again,
-        ("crash",),
-        ("convergence",),
-        found=1,
-    ),
-    Bug("R11 the goal of a start is fixed", "liveness", _never_ready, (), ("convergence",), found=1),
     Bug(
         "B31 heartbeats tell what was acknowledged",
         "liveness",
         _beats_from_nowhere,
-        ("crash",),
-        ("convergence",),
-        found=2,
+        Worlds(("crash",), ("convergence",), found=2),
     ),
 )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import ExitStack
 from dataclasses import replace
 from typing import Any
 from unittest import mock
@@ -15,7 +14,7 @@ from borealis_py.protocol.checkpointing import Checkpointing
 from borealis_py.protocol.roles import fold
 from borealis_py.protocol.roles.fold import RoleFold
 from borealis_py.protocol.roles.speaking import Speaking
-from borealis_py.protocol.turn import Effect, SaveCheckpoint
+from borealis_py.protocol.turn import Append, Effect, SaveCheckpoint
 from borealis_py.query.recovery import RecoveryPlan, RecoveryWay
 from borealis_py.simulation.cluster.toy_query import ToyKernel, ToyState
 from borealis_py.simulation.runner.scenario import SECOND, Scenario
@@ -23,7 +22,9 @@ from sunion.model import State, StreamRecord
 from sunion.output import SOutput
 from sunion.union import SUnion
 from sunion.units import Bucket, MonotonicUs
-from tests.simulation.planted.bug import Bug
+from tests.planted.bug import Bug
+from tests.planted.patches import together
+from tests.planted.worlds import Worlds
 
 KILLS = ("crash", "crash_loop", "pause")
 
@@ -58,8 +59,6 @@ def _says_nothing_of_what_it_withheld() -> Any:
 
 
 def _standbys_speak() -> Any:
-    from borealis_py.protocol.turn import Append
-
     def say(self: Speaking, said: tuple[int, StreamRecord]) -> list[Effect]:
         return [Append(*said)]
 
@@ -109,12 +108,12 @@ def _a_start_is_silent() -> Any:
 
 def _a_start_is_silent_and_as_good_as_a_turn() -> Any:
     """Whoever has run gives way at once to one that is still starting."""
-    stack = ExitStack()
-    stack.enter_context(_a_start_is_silent())
-    stack.enter_context(mock.patch.object(fold, "_starts", return_value=False))
     gives_way = property(lambda self: self.runner is not None and not self.runs)
-    stack.enter_context(mock.patch.object(RoleFold, "yields", gives_way))
-    return stack
+    return together(
+        _a_start_is_silent(),
+        mock.patch.object(fold, "_starts", return_value=False),
+        mock.patch.object(RoleFold, "yields", gives_way),
+    )
 
 
 def _an_increment_before_its_acks() -> Any:
@@ -149,92 +148,66 @@ BUGS = (
         "R17 what is acknowledged is said",
         "safety",
         _more_counts_as_said_than_is,
-        KILLS,
-        SAFETY,
-        40,
-        change=ACTIVE_STANDBY,
-        found=1,
+        Worlds(KILLS, SAFETY, found=1, seeds=40, change=ACTIVE_STANDBY),
     ),
     Bug(
         "R17 a take-over says what was withheld",
         "safety",
         _says_nothing_of_what_it_withheld,
-        KILLS,
-        SAFETY,
-        40,
-        change=ACTIVE_STANDBY,
-        found=1,
+        Worlds(KILLS, SAFETY, found=1, seeds=40, change=ACTIVE_STANDBY),
     ),
-    Bug("R17 a standby is silent", "quality", _standbys_speak, KILLS, ("silence",), 12, change=ACTIVE_STANDBY, found=1),
+    Bug(
+        "R17 a standby is silent",
+        "quality",
+        _standbys_speak,
+        Worlds(KILLS, ("silence",), found=1, seeds=12, change=ACTIVE_STANDBY),
+    ),
     Bug(
         "R17 a standby takes over",
         "liveness",
         _nobody_takes_over,
-        KILLS,
-        ("runs", "convergence"),
-        12,
-        change=PASSIVE,
-        found=1,
+        Worlds(KILLS, ("runs", "convergence"), found=1, seeds=12, change=PASSIVE),
     ),
-    Bug("R17 a start is heard", "quality", _a_start_is_silent, KILLS, (), change=_slow_start),
+    Bug(
+        "R17 a start is heard",
+        "quality",
+        _a_start_is_silent,
+        Worlds(KILLS, (), change=_slow_start),
+    ),
     Bug(
         "R17 whoever has started prevails",
         "liveness",
         _a_start_is_silent_and_as_good_as_a_turn,
-        KILLS,
-        ("runs", "convergence"),
-        40,
-        change=_slow_start,
-        found=23,
+        Worlds(KILLS, ("runs", "convergence"), found=23, seeds=40, change=_slow_start),
     ),
     Bug(
         "R17 of two that run one steps back",
         "quality",
         _nobody_steps_back,
-        ("pause",),
-        ("runs", "convergence"),
-        40,
-        change=PASSIVE,
-        found=1,
+        Worlds(("pause",), ("runs", "convergence"), found=1, seeds=40, change=PASSIVE),
     ),
     Bug(
         "B1 an increment waits for its acks",
         "safety",
         _an_increment_before_its_acks,
-        ("cut_own", "crash"),
-        SAFETY,
-        60,
-        change=PASSIVE,
-        found=31,
+        Worlds(("cut_own", "crash"), SAFETY, found=31, seeds=60, change=PASSIVE),
     ),
     Bug(
         "R12 an increment is all that is new",
         "safety",
         _an_increment_without_one_entry,
-        KILLS,
-        SAFETY,
-        40,
-        change=PASSIVE,
-        found=1,
+        Worlds(KILLS, SAFETY, found=1, seeds=40, change=PASSIVE),
     ),
     Bug(
         "R17 a start reads what its state stands on",
         "safety",
         _a_need_too_high,
-        KILLS,
-        SAFETY,
-        40,
-        change=BACKUP,
-        found=8,
+        Worlds(KILLS, SAFETY, found=8, seeds=40, change=BACKUP),
     ),
     Bug(
         "R17 a start says nothing that it rebuilds",
         "safety",
         _a_start_says_a_bucket_that_it_rebuilds,
-        KILLS,
-        SAFETY,
-        40,
-        change=BACKUP,
-        found=2,
+        Worlds(KILLS, SAFETY, found=2, seeds=40, change=BACKUP),
     ),
 )

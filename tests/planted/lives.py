@@ -19,9 +19,10 @@ from borealis_py.protocol.publishing import Publishing
 from borealis_py.protocol.settings import Delays
 from borealis_py.simulation.log.client import MemoryAdmin
 from borealis_py.simulation.runner.scenario import SECOND, Fault, Scenario
-from tests.simulation.planted.bug import Bug
-from tests.simulation.planted.corrected import nothing_is_mended
-from tests.simulation.planted.corrections import Both
+from tests.planted.bug import Bug
+from tests.planted.corrected import nothing_is_mended
+from tests.planted.patches import together
+from tests.planted.worlds import Worlds
 
 
 def _owned(topics: str) -> Any:
@@ -46,7 +47,7 @@ def _writers_do_not_look() -> Any:
 def _nobody_ends_by_name() -> Any:
     """Whatever it meets: a replica goes on, and so does its next start."""
     here, module = mock.patch.object, borealis_py.node.input_reader
-    return Both(
+    return together(
         here(module, "check_life", return_value=None),
         here(Life, "look", return_value=None),
         here(module.InputReader, "_setting", return_value=True),
@@ -67,7 +68,7 @@ def _progress_before_the_first_bucket() -> Any:
         return read_progress(record, life, 0)
 
     modules = (borealis_py.log.progress, borealis_py.node.input_reader)
-    return Both(nothing_is_mended(), *(mock.patch.object(module, "read_progress", read) for module in modules))
+    return together(nothing_is_mended(), *(mock.patch.object(module, "read_progress", read) for module in modules))
 
 
 def _progress_beyond_the_inputs() -> Any:
@@ -76,7 +77,7 @@ def _progress_beyond_the_inputs() -> Any:
     def hear(self: Publishing, said: Any, standing: Any) -> None:
         before(self, said, replace(standing, closed=2**60))
 
-    return Both(
+    return together(
         mock.patch.object(Publishing, "_hear", hear),
         mock.patch.object(Resuming, "turned", lambda self, closed, inputs: turned(self, 2**60, inputs)),
     )
@@ -146,108 +147,88 @@ def _behind(scenario: Scenario) -> Scenario:
 ONE = ("reset",)
 BUGS = (
     Bug(
-        "1.0 a source's records of another life are nothing",
+        "4.0 a source's records of another life are nothing",
         "safety",
         lambda: _owned(r"sim\.s\d+"),
-        ONE,
-        ("input", "stable", "hole", "client"),
-        change=_taken_over,
-        found=2,
+        Worlds(ONE, ("input", "stable", "hole", "client"), found=2, change=_taken_over),
     ),
     Bug(
-        "1.0 what replicas of another life said is nothing",
+        "4.0 what replicas of another life said is nothing",
         "liveness",
         lambda: _owned(r"sim\.\w+\.r\d+"),
-        ONE,
-        ("premature", "labels", "held", "availability", "content"),
-        20,
-        2,
-        change=_numbered,
-        found=4,
+        Worlds(
+            ONE,
+            ("premature", "labels", "held", "availability", "content"),
+            found=4,
+            seeds=20,
+            nodes=2,
+            change=_numbered,
+        ),
     ),
     Bug(
-        "1.0 heartbeats of another life are nothing",
+        "4.0 heartbeats of another life are nothing",
         "liveness",
         lambda: _owned(r"sim\.control"),
-        ONE,
-        ("superseded", "stagger", "convergence"),
-        20,
-        change=_world(_at("reset", 4, 7, "replica")),
-        found=1,
+        Worlds(
+            ONE,
+            ("superseded", "stagger", "convergence"),
+            found=1,
+            seeds=20,
+            change=_world(_at("reset", 4, 7, "replica")),
+        ),
     ),
     Bug(
-        "1.0 progress of another life is nothing",
+        "4.0 progress of another life is nothing",
         "safety",
         lambda: _owned(r"sim\.\w+\.progress"),
-        ONE,
-        ("corrected", "convergence", "dead letters"),
-        20,
-        change=_scribbled(),
-        found=1,
+        Worlds(ONE, ("corrected", "convergence", "dead letters"), found=1, seeds=20, change=_scribbled()),
     ),
     Bug(
-        "1.0 who belongs to a life that is over ends by name",
+        "4.0 who belongs to a life that is over ends by name",
         "liveness",
         _nobody_ends_by_name,
-        ONE,
-        ("life", "convergence"),
-        change=_world(_at("reset", 4, 7, "replica")),
-        found=1,
+        Worlds(ONE, ("life", "convergence"), found=1, change=_world(_at("reset", 4, 7, "replica"))),
     ),
     Bug(
-        "1.0 nobody ends by name while its life goes on",
+        "4.0 nobody ends by name while its life goes on",
         "liveness",
         _a_topic_made_again_is_another_life,
-        ("made_again",),
-        ("life",),
-        found=1,
+        Worlds(("made_again",), ("life",), found=1),
     ),
     Bug(
-        "1.0 a reset fences who writes",
+        "4.0 a reset fences who writes",
         "safety",
         _nobody_is_fenced,
-        ONE,
-        ("corrected", "convergence", "dead letters"),
-        20,
-        change=_world(_at("reset", 4, 7, "writer")),
-        found=2,
+        Worlds(
+            ONE,
+            ("corrected", "convergence", "dead letters"),
+            found=2,
+            seeds=20,
+            change=_world(_at("reset", 4, 7, "writer")),
+        ),
     ),
     Bug(
         "R10 who has fenced looks at the description",
         "safety",
         _writers_do_not_look,
-        ONE,
-        ("corrected", "convergence", "dead letters"),
-        20,
-        change=_taking_over,
-        found=5,
+        Worlds(ONE, ("corrected", "convergence", "dead letters"), found=5, seeds=20, change=_taking_over),
     ),
     Bug(
         "R10 nobody has published what is before the first bucket",
         "safety",
         _progress_before_the_first_bucket,
-        ONE,
-        ("corrected", "convergence", "dead letters"),
-        change=_displaced,
-        found=1,
+        Worlds(ONE, ("corrected", "convergence", "dead letters"), found=1, change=_displaced),
     ),
     Bug(
         "R10 nobody has published what the inputs leave open",
         "liveness",
         _progress_beyond_the_inputs,
-        ONE,
-        ("corrected", "convergence"),
-        change=_scribbled("ahead"),
-        found=1,
+        Worlds(ONE, ("corrected", "convergence"), found=1, change=_scribbled("ahead")),
     ),
     Bug(
         "R10 what is ahead of the inputs is garbage only once they have been read",
         "safety",
         _inputs_not_read_on,
-        ("cut_input",),
-        ("corrected",),
-        20,
-        change=_behind,
-        found=1,
+        Worlds(("cut_input",), ("corrected",), found=1, seeds=20, change=_behind),
     ),
 )

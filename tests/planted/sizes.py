@@ -14,7 +14,8 @@ from borealis_py.simulation.runner.scenario import SIZES, Scenario
 from sunion.portion import Most
 from sunion.stream_fold import StreamFold
 from sunion.union import SUnion
-from tests.simulation.planted.bug import SOURCES, Bug
+from tests.planted.bug import Bug, Script
+from tests.planted.worlds import SOURCES, Worlds
 
 AWAY = ("corrected_away",)
 
@@ -57,68 +58,64 @@ def _little_memory(scenario: Scenario) -> Scenario:
     return replace(scenario, timing=replace(scenario.timing, buffer_rows_max=2 * scenario.rate))
 
 
+def _evicted_rows_kept() -> Any:
+    """And forgotten by their whole count."""
+    kept = SUnion.feed
+
+    def feed(self: SUnion, index: int, record: Any) -> Any:
+        evicted, self.evicted = self.evicted, self.low
+        accepted = kept(self, index, record)
+        self.evicted = evicted
+        return accepted
+
+    return mock.patch.object(SUnion, "feed", feed)
+
+
 BUGS = (
     Bug(
         "R10 a transaction is bounded",
         "liveness",
         _one_transaction_for_all,
-        SIZES,
-        ("convergence", "end"),
-        20,
-        change=_busy,
-        found=1,
+        Worlds(SIZES, ("convergence", "end"), found=1, seeds=20, change=_busy),
+        script=Script(
+            "tests/protocol/test_scenarios.py::test_a_backlog_leaves_in_transactions_that_are_small_enough",
+            "in one transaction",
+        ),
     ),
     Bug(
         "R10 a transaction holds so many rows",
         "quality",
         _one_transaction_for_all,
-        AWAY,
-        ("transaction",),
-        20,
-        change=_busy,
-        found=1,
+        Worlds(AWAY, ("transaction",), found=1, seeds=20, change=_busy),
     ),
     Bug(
         "R10 a transaction holds so many buckets",
         "quality",
         _buckets_without_bound,
-        AWAY,
-        ("transaction",),
-        20,
-        change=_few_buckets,
-        found=1,
+        Worlds(AWAY, ("transaction",), found=1, seeds=20, change=_few_buckets),
     ),
     Bug(
         "R6 tentative rows count",
         "quality",
         _tentative_rows_without_bound,
-        SOURCES,
-        ("buffers",),
-        30,
-        3,
-        _little_memory,
-        found=4,
+        Worlds(SOURCES, ("buffers",), found=4, seeds=30, nodes=3, change=_little_memory),
     ),
     Bug(
         "R6 what was dropped is read again",
         "quality",
         _never_read_again,
-        SOURCES,
-        ("labels",),
-        30,
-        3,
-        _little_memory,
-        found=4,
+        Worlds(SOURCES, ("labels",), found=4, seeds=30, nodes=3, change=_little_memory),
     ),
     Bug(
         "R6 what is read again is waited for",
         "quality",
         _read_again_unwaited,
-        SOURCES,
-        ("labels",),
-        30,
-        3,
-        _little_memory,
-        found=4,
+        Worlds(SOURCES, ("labels",), found=4, seeds=30, nodes=3, change=_little_memory),
+    ),
+    Bug(
+        "R6 rows that come for an evicted bucket are only counted",
+        "liveness",
+        _evicted_rows_kept,
+        script=Script("tests/sunion/test_union.py::test_rows_that_come_for_an_evicted_bucket_are_counted_and_not_kept"),
     ),
 )

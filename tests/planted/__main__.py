@@ -1,6 +1,6 @@
 """Looks which planted bugs are shown no more by the world of their `found`, and where they are shown now.
 
-    python -m tests.simulation.planted [--rewrite] [WORD ...]
+    python -m tests.planted [--rewrite] [WORD ...]
 
 For use after a change of what worlds do; about two minutes, and more for each seed that is looked for. WORDs choose the
 bugs whose rules have them all. `--rewrite` writes the seeds into the files. Exits with 1 if anything is left to do.
@@ -11,9 +11,8 @@ from __future__ import annotations
 import argparse
 import sys
 
-from tests.simulation.planted import BUGS
-from tests.simulation.planted.found import Refuted, rewrite, verify
-from tests.simulation.planted.ingress import BUGS as INGRESS_BUGS
+from tests.planted import BUGS
+from tests.planted.found import Refuted, rewrite, verify
 
 
 def main() -> int:
@@ -23,7 +22,7 @@ def main() -> int:
     options = parser.parse_args()
     found: dict[str, int] = {}
     lost = 0
-    for bug in (*(bug for bug in BUGS if bug.oracles), *INGRESS_BUGS):
+    for bug in (bug for bug in BUGS if bug.worlds and bug.worlds.oracles):
         if all(word in bug.rule for word in options.words):
             try:
                 verify(bug)
