@@ -13,8 +13,8 @@ from borealis_py.client.tail import FURTHER, TAIL_RECORDS, advanced, fold_at_end
 from borealis_py.client.target import StreamEnded, StreamFenced, StreamForgotten, StreamTaken, Target
 from borealis_py.log.base import NewRecord, Record
 from borealis_py.log.description import Life
-from borealis_py.log.records import BatchHeader, ClaimHeader, pack
-from borealis_py.log.source_tail import TailEntry, entry_of
+from borealis_py.log.records import BatchHeader, ClaimHeader, SourceHeader, pack
+from borealis_py.log.source_tail import TailEntry, entry_of, header_of
 from sunion.model import FOREVER
 from sunion.source import SourceFold
 
@@ -66,7 +66,17 @@ class Claim:
             StreamTaken, StreamEnded, StreamForgotten: before ownership.
             StreamFenced: after.
         """
-        found = (entry_of(record, self.life) for record in records)
+        if self.ready:
+            for record in records:
+                if (header := header_of(record, self.life)) is not None:
+                    self._owned(header)
+        else:
+            self._take(records, position, now_us)
+        self._position = position
+
+    def _take(self, records: Sequence[Record], position: int, now_us: int) -> None:
+        """Take records before ownership: all that the fold goes by counts."""
+        found = [entry_of(record, self.life) for record in records]
         entries = [entry for entry in found if entry is not None]
         if self._watching_since_us is None:
             self._tail += entries
@@ -75,7 +85,6 @@ class Claim:
         else:
             for entry in entries:
                 self._one(entry, now_us)
-        self._position = position
 
     def claims(self, now_us: int) -> list[NewRecord]:
         """The EPOCH record, returned in the turn in which it is to be appended."""
@@ -115,17 +124,21 @@ class Claim:
         claim = ClaimHeader(self._target.app_uid, self.epoch, self._uid, self._lateness_us)
         return NewRecord(self._target.feed, pack(claim), timestamp_ms=stamp)
 
+    def _owned(self, header: SourceHeader) -> None:
+        """Take a record that follows the own claim: what it says tells nothing new, unless it takes the stream."""
+        if isinstance(header, BatchHeader):
+            mine = (header.epoch, header.uid) == (self.epoch, self._uid)
+            self._complete |= mine and header.boundary is not None and header.boundary >= FOREVER
+        elif header.epoch > self.epoch and not self._complete:  # after its own END nothing can be taken
+            raise StreamFenced(
+                f"{self._target.name}: another publisher took the stream (epoch {header.epoch}, uid {header.uid}); "
+                "this one has stopped, and what it sent since does not count. A source has one publisher at a time"
+            )
+
     def _one(self, entry: TailEntry, now_us: int) -> None:
         header = entry.header
         if self.ready:
-            if isinstance(header, BatchHeader):
-                mine = (header.epoch, header.uid) == (self.epoch, self._uid)
-                self._complete |= mine and header.boundary is not None and header.boundary >= FOREVER
-            elif header.epoch > self.epoch and not self._complete:  # after its own END nothing can be taken
-                raise StreamFenced(
-                    f"{self._target.name}: another publisher took the stream (epoch {header.epoch}, uid {header.uid}); "
-                    "this one has stopped, and what it sent since does not count. A source has one publisher at a time"
-                )
+            self._owned(header)
             return
         before = (self.fold.epoch, self.fold.owner)
         self.fold = advanced(self.fold, entry, self._target)

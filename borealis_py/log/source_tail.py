@@ -36,17 +36,29 @@ class TailEntry:
     record: SourceRecord
 
 
-def entry_of(record: Record, life: Life) -> TailEntry | None:
-    """Decode a publisher's record; None: another life's, or not a publisher's (a dead letter to readers) (A2)."""
+def header_of(record: Record, life: Life) -> SourceHeader | None:
+    """The header of a publisher's record; None: another life's, or not a publisher's (a dead letter to readers) (A2).
+
+    Only `entry_of` looks whether a batch's stimes and rejects fit.
+    """
     try:
         header, _ = unpack_source(record.value)
-        if not life.owns(record, header.app_uid) or header.epoch < 0:
-            return None
         if isinstance(header, ClaimHeader):
-            lateness_us = checked_lateness(header)
-            return TailEntry(
-                header, SourceRecord(record.offset, header.epoch, header.uid, claim=True, lateness_us=lateness_us)
-            )
+            checked_lateness(header)
+    except EnvelopeError:
+        return None
+    return header if life.owns(record, header.app_uid) and header.epoch >= 0 else None
+
+
+def entry_of(record: Record, life: Life) -> TailEntry | None:
+    """Decode a publisher's record; None: another life's, or not a publisher's (A2)."""
+    header = header_of(record, life)
+    if header is None:
+        return None
+    if isinstance(header, ClaimHeader):
+        claim = SourceRecord(record.offset, header.epoch, header.uid, claim=True, lateness_us=header.lateness_us)
+        return TailEntry(header, claim)
+    try:
         stimes, seqs = unpack_stimes(header.stimes), tuple_seqs(header)
     except EnvelopeError:
         return None
