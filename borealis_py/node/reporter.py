@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import platform
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import psutil
@@ -24,6 +26,7 @@ from borealis_py.protocol.turn import EmitEvent
 PERIOD_US = 1_000_000
 PLAY_US = 100_000
 """A turn takes a record along that is due so soon: the next bucket's does."""
+MEMORY_S = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +52,29 @@ def ignore_status(snapshot: StatusSnapshot) -> None:
     """A listener that does nothing."""
 
 
+class _Memory:
+    """The memory of this process, read once a second at most, however many replicas it has and statuses they send."""
+
+    def __init__(self) -> None:
+        self._process = psutil.Process()
+        self._kb = 0
+        self._until_s = 0.0
+
+    def kb(self) -> int:
+        """KiB that are resident."""
+        now_s = time.monotonic()
+        if now_s >= self._until_s:
+            self._until_s = now_s + MEMORY_S
+            self._kb = int(self._process.memory_info().rss) // 1024
+        return self._kb
+
+
+@cache
+def _memory(pid: int) -> _Memory:
+    """Of the process `pid`, which is this one: a forked one has its own."""
+    return _Memory()
+
+
 class Reporter:
     """Reports a replica once a second and at every event: to the status topic, the log, and `seen`."""
 
@@ -70,7 +96,7 @@ class Reporter:
         self._due = 0
         self._key = f"{spec.node}/{spec.replica}".encode()
         self._log = structlog.get_logger("borealis.replica").bind(node=spec.node, replica=spec.replica)
-        self._process = psutil.Process()
+        self._memory = _memory(os.getpid())
         self.checkpoint_wall_us = 0
         self.checkpoint_bucket = 0
         self.trims: tuple[TrimStatus, ...] = ()
@@ -153,7 +179,7 @@ class Reporter:
             failure_policy=delays.failure.value,
             stabilization_policy=delays.stabilization.value,
             inputs=tuple(_input(of, i not in unreachable) for i, of in enumerate(s.inputs)),
-            rss_kb=self._process.memory_info().rss // 1024,
+            rss_kb=self._memory.kb(),
             event=note.event,
             detail=note.detail,
             redo=redo,
