@@ -120,6 +120,11 @@ class StreamFold:
         """Whether this cursor is at a record beyond the next bucket: the others must supply what is between (A3)."""
         return bool(self._queues[replica])
 
+    @property
+    def waiting(self) -> list[int]:
+        """The replicas whose cursors wait."""
+        return [replica for replica, queue in enumerate(self._queues) if queue]
+
     def read(self, records: Iterable[tuple[int, StreamRecord]]) -> list[Word]:
         """Take (replica, record) pairs, each replica's in log order; return the progress in them, and the buckets that
         became stable or are lost.

@@ -112,7 +112,7 @@ class SUnion:
         return words
 
     def _complete(self) -> None:
-        self.complete = min(s.closed for s in self.inputs)
+        self.complete = min([s.closed for s in self.inputs])
 
     def closed(self, index: int) -> int:
         """The first bucket that input `index` has not closed."""
@@ -121,7 +121,7 @@ class SUnion:
     @property
     def top(self) -> int:
         """The highest bucket that exists: opened by a boundary or present in a tentative record (R1); -1: none."""
-        return max(s.top(self.buckets, self.origin) for s in self.inputs)
+        return max([s.top(self.buckets, self.origin) for s in self.inputs])
 
     def busy(self, first: int, end: int, most: int | None = None) -> list[int]:
         """The buckets in [first, end) that hold rows or rejects, ascending; at most the lowest `most` of them."""
@@ -195,8 +195,7 @@ class SUnion:
     @property
     def waiting(self) -> frozenset[tuple[int, int]]:
         """(input, replica) of cursors beyond the next bucket. No record behind such a cursor can be used yet (A3)."""
-        folds = [(i, s.fold) for i, s in self.streams.items()]
-        return frozenset((i, k) for i, fold in folds for k in range(fold.replicas) if fold.waits(k))
+        return frozenset([(i, k) for i, stream in self.streams.items() for k in stream.fold.waiting])
 
     def forget(self, below: int) -> None:
         """The stable frontier moved: buckets below it are never needed again."""

@@ -300,6 +300,8 @@ class InputReader:
     def unreachable(self, wall_us: int) -> frozenset[int]:
         """Input indices of the sources that a drill keeps from being read now."""
         until = self._settings.failed_until
+        if not until:
+            return frozenset()
         return frozenset(i for i in self._sources.values() if until.get(self._spec.inputs[i].name, 0) > wall_us)
 
     def heals_at(self, wall_us: int) -> int | None:
@@ -308,6 +310,8 @@ class InputReader:
 
     def hold(self, inputs: frozenset[int], cursors: frozenset[tuple[int, int]] = frozenset()) -> None:
         """Stop reading these inputs and these replicas of streams; resume all others where they stopped."""
+        if not (inputs or cursors or self._stopped):
+            return
         for feed, i in self._inputs.items():
             held = i in inputs or self._streams.get(feed) in cursors
             if held and feed not in self._stopped:
@@ -331,7 +335,7 @@ class InputReader:
         if not at_ease:
             self._reader.hush(frozenset())
             return
-        awaited = frozenset(feed for feed, index in self._sources.items() if index in lowest)
+        awaited = frozenset([feed for feed, index in self._sources.items() if index in lowest])
         self._reader.hush(self._hushable, self._source_feeds, awaited)
 
     # Was everything read? ---------------------------------------------------------------------------------------------

@@ -43,6 +43,8 @@ class InputState:
         self._heard = False
         self._tidied = (start, start)
         self._held_at_us = [ALWAYS for _ in inputs]
+        self._were_late = [False for _ in inputs]
+        """Which inputs were late at the end of the last turn."""
 
     def waited_us(self, bucket: Bucket, now: MonotonicUs) -> int:
         """How long past its end a bucket has waited, here and upstream, in microseconds (R1, B12)."""
@@ -70,7 +72,9 @@ class InputState:
                 self.feeds[index][word.replica].on_report(Bucket(word.bucket), tentative=word.tentative, live=live)
                 if word.tentative or word.waited_us:
                     self._waited.append((Bucket(word.bucket), word.waited_us))
-        for index in held | {i for i, _ in waiting - self.union.waiting}:
+        if waiting:
+            held |= {i for i, _ in waiting - self.union.waiting}
+        for index in held:
             self._held_at_us[index] = turn.now
 
     def held_until(self, bucket: Bucket) -> MonotonicUs:
@@ -127,7 +131,7 @@ class InputState:
     def lowest_sources(self) -> frozenset[int]:
         """The sources, by input index, that have not closed the first incomplete bucket."""
         complete = self.union.complete
-        return frozenset(index for index, source in self.union.sources.items() if source.closed <= complete)
+        return frozenset([index for index, source in self.union.sources.items() if source.closed <= complete])
 
     def view(self, index: int, bucket: Bucket) -> InputView:
         """One input as R3 sees it."""
@@ -211,16 +215,16 @@ class InputState:
 
     def late(self, index: int) -> bool:
         """Whether all feeds of this input are LATE."""
-        return all(feed.late for feed in self.feeds[index])
+        return _all_late(self.feeds[index])
 
-    def silences(self) -> list[bool]:
-        """Whether each input is late, for `silence_notes` to compare."""
-        return [self.late(i) for i in range(len(self.feeds))]
-
-    def silence_notes(self, before: Sequence[bool]) -> list[EmitEvent]:
-        """Events for inputs that fell silent or were heard again since `before`."""
-        now = zip(before, self.silences(), self.union.inputs, strict=True)
-        return [EmitEvent("SILENT" if late else "HEARD", source.name) for was, late, source in now if late != was]
+    def silence_notes(self) -> list[EmitEvent]:
+        """Events for inputs that fell silent or were heard again in this turn."""
+        now = list(map(_all_late, self.feeds))
+        before, self._were_late = self._were_late, now
+        if now == before:
+            return []
+        changed = zip(before, now, self.union.inputs, strict=True)
+        return [EmitEvent("SILENT" if late else "HEARD", source.name) for was, late, source in changed if late != was]
 
     def release_memory(self, stable: Bucket, live: Bucket, keep_from: Bucket, rows_max: int) -> None:
         """Forget what is below the frontiers. Over the budget of `rows_max` rows, drop rows below `keep_from`, which a
@@ -265,6 +269,13 @@ class InputState:
             return report
         fold, late_us = source.fold, _percentiles(source.lateness)
         return replace(report, ended=fold.ended, lateness_us=fold.lateness_us, late_us=late_us)
+
+
+def _all_late(feeds: Sequence[FeedState]) -> bool:
+    for feed in feeds:  # noqa: SIM110 (every turn asks this of every input: a generator takes several times as long)
+        if not feed.late:
+            return False
+    return True
 
 
 def _percentiles(lateness: Lateness) -> tuple[int, int, int]:

@@ -127,7 +127,6 @@ class Manager:
         self._pace.turn(elapsed_us, self.speaking.blocked)
         self._now = now
         self._effects = []
-        late_before = self.intake.silences()
         self._read(turn)
         if (why := self.control.superseded or self.control.number_shared) is not None:
             return [*self._effects, ExitReplica(why, again=self.control.superseded is None)]
@@ -146,7 +145,7 @@ class Manager:
             self._effects += self.checkpointing.turn(now, self.f_s, self._s, self.union, self.speaking.held_below)
         keep_from = self.reconciliation.keep_from(self.f_s, self.f_l)
         self.intake.release_memory(self.f_s, self.f_l, keep_from, self.timing.buffer_rows_max)
-        self._effects += [*self.intake.silence_notes(late_before), *self.intake.drift_notes(now, self._wait_us)]
+        self._effects += [*self.intake.silence_notes(), *self.intake.drift_notes(now, self._wait_us)]
         self._effects += self._heart.beat(
             now=now, state=self.state, ack_s=Bucket(self.output.ack_s), ack_l=Bucket(self.output.ack_l),
             digests=self.output.digests.tell, asking=self.stagger.asking, ask=self.control.own_ask,
