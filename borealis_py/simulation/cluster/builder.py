@@ -273,13 +273,13 @@ class Builder:
             ear.end()
             after(process)
 
-        ran = 0
+        ran, turn_rows = 0, s.turn_rows
 
         def busy_us() -> int:
             nonlocal ran
             before, ran = ran, kernel.ran
             us, largest, kernel.largest = s.rows_us(ran - before), kernel.largest, 0
-            if largest > s.turn_rows:
+            if largest > turn_rows:
                 self.overloads.append((self.scheduler.now_us, us))
             return us
 

@@ -26,7 +26,8 @@ class Scheduler:
     def at(self, time_us: int, fn: Callable[[], object]) -> None:
         """Run `fn` at `time_us`, or now (after what is due) if that has passed."""
         self._asked += 1
-        heapq.heappush(self._heap, (max(time_us, self.now_us), self._asked, fn))
+        now_us = self.now_us
+        heapq.heappush(self._heap, (time_us if time_us > now_us else now_us, self._asked, fn))
 
     def after(self, delay_us: int, fn: Callable[[], object]) -> None:
         """Run `fn` in `delay_us` microseconds."""

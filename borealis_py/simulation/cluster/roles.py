@@ -67,6 +67,7 @@ class PublisherInput:
         self._next_us = start_us
         self._times: list[int] = []
         self._values: list[int] = []
+        self._is_bad: list[bool] = []
 
     def at(self, n: int) -> int:
         while len(self._times) <= n:
@@ -86,15 +87,21 @@ class PublisherInput:
         return self._values[n]
 
     def is_bad(self, n: int) -> bool:
-        return random.Random(f"{self._name} bad {n}").random() < self._bad
+        while len(self._is_bad) <= n:
+            self._is_bad.append(self._bad > 0 and self._chance("bad", len(self._is_bad)).random() < self._bad)
+        return self._is_bad[n]
 
     def stime(self, n: int) -> int:
         """The time of an item, unless it is stamped when sent. One item in twenty comes too late."""
         if self.lateness_us is None:
             return self.at(n)
-        rng = random.Random(f"{self._name} late {n}")
+        rng = self._chance("late", n)
         late = rng.uniform(1, 1.5) if rng.random() < 0.05 else rng.random()
         return (self.at(n) - int(late * self.lateness_us)) // EVENT_STEP_US * EVENT_STEP_US
+
+    def _chance(self, what: str, n: int) -> random.Random:
+        """The chance of one item: the same whichever items were looked at before."""
+        return random.Random(f"{self._name} {what} {n}")
 
     @staticmethod
     def raw(n: int) -> bytes:
