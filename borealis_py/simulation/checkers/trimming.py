@@ -5,7 +5,10 @@ It shares nothing with the rule: it knows no acknowledgement.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
 
 from borealis_py.client.tail import fold_at_end
 from borealis_py.log import topics
@@ -19,6 +22,7 @@ from borealis_py.simulation.cluster.checkpoints import KEEP, File
 from borealis_py.simulation.cluster.machines import ReplicaMachine, SourceMachine
 from borealis_py.simulation.cluster.toy_query import QUERY
 from borealis_py.simulation.cluster.world import SimulatedWorld
+from borealis_py.simulation.log.broker import Partition
 from reconcile.audit import AuditResult
 
 OWN_TAIL = 32
@@ -170,25 +174,63 @@ def bounded(world: SimulatedWorld, since_us: int) -> None:
     Raises:
         Violation: a replica's topic, or a source, still begins before that.
     """
-    retain, wiring = world.scenario.retain, world.wiring
+    for log in _logs(world, since_us):
+        if (why := log.too_long()) is not None:
+            raise Violation("bounded", why)
+
+
+def short_for_good(world: SimulatedWorld, since_us: int) -> bool:
+    """Whether `bounded` holds, and would whatever is written from now on: waiting longer would show nothing more."""
+    return all(log.settled(since_us) and log.too_long() is None for log in _logs(world, since_us))
+
+
+@dataclass(frozen=True, slots=True)
+class _Log:
+    """One log that trimming keeps short.
+
+    Attributes:
+        stamp: what is older in it need not be there. tail: so many records are kept, however old.
+        rows_from: returns the offset of the first record that is needed whatever its age; None: there is none.
+    """
+
+    partition: Partition
+    stamp: int
+    tail: int
+    rows_from: Callable[[], int | None]
+
+    def too_long(self) -> str | None:
+        """Why it is longer than it need be; None: it is not."""
+        partition = self.partition
+        at = min(partition.find(self.stamp), len(partition.records) - self.tail)
+        if partition.start >= at:
+            return None
+        rows_from = self.rows_from()
+        at = at if rows_from is None else min(at, rows_from)
+        if partition.start >= at:
+            return None
+        return f"{partition.feed.topic}[{partition.feed.partition}] begins at {partition.start}, and {at} would do"
+
+    def settled(self, since_us: int) -> bool:
+        """Whether its last records, which stay, are not among those that need not be there, or nobody writes it."""
+        partition, written = self.partition, self.partition.appended_us
+        idle = not written or written[-1] <= since_us
+        return idle or partition.find(self.stamp) <= len(partition.records) - self.tail
+
+
+def _logs(world: SimulatedWorld, since_us: int) -> Iterator[_Log]:
+    """The logs that must have become short, if everything was well `since_us`."""
+    retain, wiring, broker = world.scenario.retain, world.wiring, world.log.broker
     if retain is None:
         return
     bucket = wiring.buckets.of(since_us - retain.lag_us)
     stamp = wiring.buckets.timestamp_ms(bucket)
-
-    def would_do(feed: Feed, tail: int, rows_from: int | None = None) -> None:
-        partition = world.log.broker.partition(feed)
-        at = min(partition.find(stamp), len(partition.records) - tail)
-        at = at if rows_from is None else min(at, rows_from)
-        if partition.start < at:
-            raise Violation("bounded", f"{feed.topic}[{feed.partition}] begins at {partition.start}, and {at} would do")
-
     for plan in world.scenario.nodes:
         for k in range(plan.replicas):
             for feed in topics.own_feeds(wiring.app, plan.name, k, plan.exchange):
-                would_do(feed, OWN_TAIL)
+                yield _Log(broker.partition(feed), stamp, OWN_TAIL, lambda: None)
     for source in world.sources:
-        would_do(source.feed, SOURCE_TAIL, _first_needed(world, source, bucket, since_us))
+        needed = partial(_first_needed, world, source, bucket, since_us)
+        yield _Log(broker.partition(source.feed), stamp, SOURCE_TAIL, needed)
 
 
 def _first_needed(world: SimulatedWorld, source: SourceMachine, bucket: int, since_us: int) -> int | None:

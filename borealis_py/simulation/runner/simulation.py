@@ -18,6 +18,7 @@ from borealis_py.simulation.checkers.trimming import (
     audits_go_on,
     bounded,
     nothing_lacked,
+    short_for_good,
     view_begins_at_what_is_kept,
 )
 from borealis_py.simulation.checkers.violation import Violation
@@ -27,7 +28,7 @@ from borealis_py.simulation.cluster.toy_query import QUERY
 from borealis_py.simulation.cluster.world import Past, SimulatedWorld, writes
 from borealis_py.simulation.faults.arming import arm
 from borealis_py.simulation.faults.failpoints import Failpoints
-from borealis_py.simulation.runner.scenario import SECOND, Scenario
+from borealis_py.simulation.runner.scenario import SECOND, Retention, Scenario
 from borealis_py.simulation.witness.healing import bound_us
 from sunion.model import FOREVER
 
@@ -105,20 +106,33 @@ class Simulation:
             self.world.neighbour.judge()
 
     def _stay(self) -> None:
-        """In some worlds all stays well, and nobody is away, for so long that logs must have become short."""
+        """In some worlds all stays well, and nobody is away, for so long that logs must have become short; no longer,
+        once they are."""
         s, since = self._scenario, self._scheduler.now_us
         away = s.lost or any(machine.given_up is not None for machine in self.world.replicas)
-        if s.retain is not None and not away and random.Random(f"stays {s.seed}").random() < STAYS_SHARE:
-            ways = self.world.ways.values()
-            told = 5 if any(way.idles for way in ways) else 3  # a standby says again what was said (R17)
-            forgets = any(way.way is RecoveryWay.AMNESIA for way in ways)
-            whole_us = s.span * s.width_us if forgets else 0  # before that it takes no checkpoint (R18)
-            self._scheduler.run_until(since + self._renewed_us + told * s.retain.every_us + whole_us + STAYS_US)
-            running = [process.replica.manager for machine in self.world.replicas for process in machine.replicas]
-            # Else it holds what it may still need: what is lost may end a minute ahead, since deleted records may have
-            # had rows until then (R18).
-            if all(manager.losing.whole <= manager.f_s <= manager.complete for manager in running):
-                bounded(self.world, since)
+        if s.retain is None or away or random.Random(f"stays {s.seed}").random() >= STAYS_SHARE:
+            return
+        until = since + self._short_within_us(s.retain)
+        while self._scheduler.now_us < until and not (self._nothing_held and short_for_good(self.world, since)):
+            self._scheduler.run_until(min(until, self._scheduler.now_us + SECOND))
+        if self._nothing_held:
+            bounded(self.world, since)
+
+    def _short_within_us(self, retain: Retention) -> int:
+        """How long after all was well logs have become short at the latest."""
+        ways = self.world.ways.values()
+        told = 5 if any(way.idles for way in ways) else 3  # a standby says again what was said (R17)
+        forgets = any(way.way is RecoveryWay.AMNESIA for way in ways)
+        # A replica that has lost buckets takes no checkpoint before its state is whole (R18).
+        whole_us = self._scenario.span * self._scenario.width_us if forgets else 0
+        return self._renewed_us + told * retain.every_us + whole_us + STAYS_US
+
+    @property
+    def _nothing_held(self) -> bool:
+        """Whether no replica holds what it may still need: what is lost may end a minute ahead, since deleted records
+        may have had rows until then (R18)."""
+        running = [process.replica.manager for machine in self.world.replicas for process in machine.replicas]
+        return all(manager.losing.whole <= manager.f_s <= manager.complete for manager in running)
 
     @property
     def _renewed_us(self) -> int:
