@@ -12,7 +12,7 @@ from functools import partial
 
 from borealis_py.client.tail import fold_at_end
 from borealis_py.log import topics
-from borealis_py.log.base import Feed
+from borealis_py.log.base import Feed, Record
 from borealis_py.log.description import Life
 from borealis_py.log.records import EnvelopeError, RangeHeader, StableHeader, unpack_stream
 from borealis_py.log.source_tail import TailEntry, entry_of
@@ -42,6 +42,8 @@ class TrimmingOracle:
 
     def __init__(self, world: SimulatedWorld) -> None:
         self._world = world
+        self._entries: dict[Record, TailEntry | None] = {}
+        """Records of sources, decoded: what is left of a source is looked at in each deletion."""
 
     def audited(self, result: AuditResult) -> None:
         """Called after each audit. Raises Violation: it could not start where the last one ended, found a difference
@@ -98,12 +100,17 @@ class TrimmingOracle:
         reads = offset if world.auditor is None else world.auditor.reads.get(source.name, 0)
         if reads < offset:
             raise Violation("trimming", f"{source.name}: all below offset {offset} goes, and an audit reads {reads}")
-        partition, life = world.log.broker.partition(feed), Life(world.wiring.app_uid)
-        found = (entry_of(record, life) for record in partition.read(offset, partition.stable_end))
+        partition = world.log.broker.partition(feed)
+        found = map(self._entry, partition.read(offset, partition.stable_end))
         entries: list[TailEntry] = [entry for entry in found if entry is not None]
         if fold_at_end(entries, offset, world.wiring.target(source.index)) is None:
             said = f"{source.name}: what is left from offset {offset} on does not tell where to resume"
             raise Violation("trimming", said)
+
+    def _entry(self, record: Record) -> TailEntry | None:
+        if record not in self._entries:
+            self._entries[record] = entry_of(record, Life(self._world.wiring.app_uid))
+        return self._entries[record]
 
 
 def _starts(world: SimulatedWorld, machine: ReplicaMachine) -> list[File]:
