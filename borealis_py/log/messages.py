@@ -305,7 +305,7 @@ def read_beat(key: bytes | None, value: bytes | None, node: str) -> Heartbeat:
     beat = decode(value or b"", Heartbeat)
     numbers = (beat.replica, beat.inc, beat.ack_s, beat.ack_l, beat.ask_offset or 0, beat.progress)
     told = beat.digests
-    shaped = all(0 <= d.first < d.end <= NUMBER_MAX and len(d.digest) in (0, DIGEST_CHARS) for d in told)
+    shaped = not told or all(0 <= d.first < d.end <= NUMBER_MAX and len(d.digest) in (0, DIGEST_CHARS) for d in told)
     if len(told) > TOLD_MAX or not shaped:
         raise msgspec.ValidationError("the heartbeat's digests are none of a replica's")
     if min(numbers) < 0 or max(numbers) > NUMBER_MAX:

@@ -114,16 +114,15 @@ class FeedState:
 
 
 class Presence(Enum):
-    """In which form an input has a bucket."""
+    """In which form an input has a bucket that it has not closed."""
 
-    STABLE = "stable"
     TENTATIVE = "tentative"
     MISSING = "missing"
 
 
 @dataclass(frozen=True, slots=True)
 class InputView:
-    """One input as R3 sees it.
+    """An input that has not closed a bucket, as R3 sees it.
 
     Attributes:
         presence: in which form it has the bucket.
@@ -156,7 +155,7 @@ def ready_at(
     """The time from which a bucket may run live (R3 a to c).
 
     Args:
-        end: created + width of the bucket.
+        end: created + width of the bucket. inputs: those that have not closed it.
         wait_us: D, for an input that was there before. delta_us: for one that is LATE already.
 
     Returns:
@@ -165,9 +164,10 @@ def ready_at(
     if policy is DelayPolicy.SUSPEND:
         return None
     waited, at = MonotonicUs(end + wait_us), ALWAYS
-    views = list(inputs)
-    missing = [v for v in views if v.presence is Presence.MISSING]
-    tentative = [v for v in views if v.presence is Presence.TENTATIVE]
+    missing: list[InputView] = []
+    tentative: list[InputView] = []
+    for v in inputs:
+        (missing if v.presence is Presence.MISSING else tentative).append(v)
     if policy is DelayPolicy.DELAY or any(v.awaited for v in tentative):
         at = waited
     if missing and all(v.all_late for v in missing) and any(v.lacks for v in tentative):

@@ -133,19 +133,15 @@ class InputState:
         complete = self.union.complete
         return frozenset([index for index, source in self.union.sources.items() if source.closed <= complete])
 
-    def view(self, index: int, bucket: Bucket) -> InputView:
-        """One input as R3 sees it."""
-        source = self.union.inputs[index]
-        said = source.tentative(bucket) if isinstance(source, StreamBuffer) else None
-        if source.closed > bucket:
-            presence = Presence.STABLE
-        else:
-            presence = Presence.MISSING if said is None else Presence.TENTATIVE
-        return view(presence, self.feeds[index], bucket, said is not None and bool(said.missing))
-
     def views(self, bucket: Bucket) -> list[InputView]:
-        """All inputs."""
-        return [self.view(i, bucket) for i in range(len(self.feeds))]
+        """The inputs that have not closed a bucket, as R3 sees them: it waits for no other."""
+        found = []
+        for feeds, source in zip(self.feeds, self.union.inputs, strict=True):
+            if source.closed <= bucket:
+                said = source.tentative(bucket) if isinstance(source, StreamBuffer) else None
+                presence = Presence.MISSING if said is None else Presence.TENTATIVE
+                found.append(view(presence, feeds, bucket, said is not None and bool(said.missing)))
+        return found
 
     def ordered_live(self, bucket: Bucket) -> Mapping[int, Ordered]:
         """The rows present of a bucket, in order."""

@@ -35,7 +35,6 @@ from borealis_py.protocol.turn import Effect, EmitEvent, ExitReplica, ReadAgain,
 from sunion.errors import IllegalTransition
 from sunion.model import Output
 from sunion.output import SOutput, in_time
-from sunion.union import SUnion
 from sunion.units import Bucket, MonotonicUs, Offset
 
 
@@ -63,6 +62,7 @@ class Manager:
         self.identity, self.buckets = identity, config.buckets
         self._fragment, self._ops = config.fragment, config.ops
         self.intake = InputState(config, start.bucket, start.marks)
+        self.union = self.intake.union
         own = start.bucket if start.own is None else start.own
         self.output = SOutput(
             identity.inc, own, config.ops, unpublished_rows_max=timing.unpublished_rows_max, keep_rows=config.corrected,
@@ -93,14 +93,9 @@ class Manager:
         self.delays = delays
 
     @property
-    def union(self) -> SUnion:
-        """The rows that are in memory."""
-        return self.intake.union
-
-    @property
     def complete(self) -> Bucket:
         """The first bucket that is not complete."""
-        return Bucket(self.intake.union.complete)
+        return Bucket(self.union.complete)
 
     # The door ---------------------------------------------------------------------------------------------------------
 

@@ -128,7 +128,6 @@ def test_an_inputs_feeds_are_summed_up() -> None:
 
 # From when a bucket may run -------------------------------------------------------------------------------------------
 
-STABLE = InputView(Presence.STABLE, False, False)
 TENTATIVE = InputView(Presence.TENTATIVE, False, False)
 TENTATIVE_AWAITED = InputView(Presence.TENTATIVE, True, False)
 TENTATIVE_LACKS = InputView(Presence.TENTATIVE, False, False, lacks=True)
@@ -139,11 +138,11 @@ MISSING_LATE = InputView(Presence.MISSING, False, True)
 @pytest.mark.parametrize(
     ("inputs", "process"),
     [
-        ([STABLE, STABLE], ALWAYS),
-        ([STABLE, TENTATIVE], ALWAYS),
-        ([STABLE, TENTATIVE_AWAITED], END + WAIT),
-        ([STABLE, MISSING], END + WAIT),
-        ([STABLE, MISSING_LATE], END + DELTA),
+        ([], ALWAYS),
+        ([TENTATIVE], ALWAYS),
+        ([TENTATIVE_AWAITED], END + WAIT),
+        ([MISSING], END + WAIT),
+        ([MISSING_LATE], END + DELTA),
         ([MISSING, MISSING_LATE], END + WAIT),
         ([TENTATIVE_LACKS, MISSING_LATE], ALWAYS),
         ([TENTATIVE, MISSING_LATE], END + DELTA),

@@ -66,7 +66,14 @@ def test_a_slice_asks_about_one_bucket_more_than_it_may_run() -> None:
 def test_the_only_replica_of_a_stream_is_not_awaited_for_what_it_reports_as_tentative() -> None:
     made = state(Input("up", 1, ("a",)))
     made.read(Turn(0, streams={0: [(0, tentative(0, "a"))]}), 0, 1_000)
-    assert made.view(0, 0) == InputView(Presence.TENTATIVE, awaited=False, all_late=False, lacks=True)
+    assert made.views(0) == [InputView(Presence.TENTATIVE, awaited=False, all_late=False, lacks=True)]
+
+
+def test_a_bucket_waits_for_no_input_that_has_closed_it() -> None:
+    made = state(Input.source("a"), Input.source("b"))
+    made.read(Turn(0, inputs={0: [claim(0), batch(1, 0, boundary=W)]}), 0, 1_000)
+    assert len(made.views(0)) == 1
+    assert len(made.views(1)) == 2
 
 
 def test_a_late_source_is_in_time_again_when_it_closes_the_bucket_that_runs_next() -> None:
