@@ -19,7 +19,8 @@ class Births:
         self._width_us = width_us
         self._start = start
         self._opened: list[tuple[int, int]] = []  # (the highest so far, when): many may come at once
-        self._moved: dict[int, int] = {}
+        self._moved: list[tuple[int, int]] = []
+        """(bucket, by when it had been created), both rising: what is said of a bucket holds for those before it."""
 
     def seen(self, now_us: int, top: int, told: Sequence[UpstreamWait]) -> None:
         if top >= self._start and (not self._opened or top > self._opened[-1][0]):
@@ -30,15 +31,19 @@ class Births:
 
     def _move(self, bucket: int, at_us: int) -> None:
         """Only existing buckets have waited."""
-        if self._at(bucket) is not None:
-            self._moved[bucket] = min(at_us, self._moved.get(bucket, at_us))
+        known = self._at(bucket)
+        if known is None or known <= at_us:
+            return
+        kept = [(b, at) for b, at in self._moved if b > bucket or at < at_us]
+        self._moved = sorted([*kept, (bucket, at_us)])
 
     def _at(self, bucket: int) -> int | None:
         found = bisect_left(self._opened, (bucket, 0))
         if bucket < self._start or found == len(self._opened):
             return None
         at = self._opened[found][1]
-        return min(at, *(moved for b, moved in self._moved.items() if b >= bucket), at)
+        moved = bisect_left(self._moved, (bucket,))
+        return min(at, self._moved[moved][1]) if moved < len(self._moved) else at
 
     def end_us(self, bucket: int) -> int | None:
         """When it should have been complete; None: it does not exist yet."""

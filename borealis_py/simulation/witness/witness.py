@@ -6,8 +6,9 @@ Violation where a statement of the protocol does not hold. It shares record form
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
+
+import msgspec
 
 from borealis_py.log.base import Feed, NewRecord, Record
 from borealis_py.log.records import (
@@ -30,6 +31,12 @@ from borealis_py.simulation.witness.queue import Queue
 from borealis_py.simulation.witness.reading import Known, KnownSource, KnownStream, UpstreamWait
 from borealis_py.simulation.witness.recorder import JobCancelled, JobStarted, RecordedTurn, Recording, Saved
 from borealis_py.simulation.witness.waiting import Births, earliest_us
+
+
+class _Status(msgspec.Struct):
+    """Of a status record only what was the event."""
+
+    event: str
 
 
 class Witness:
@@ -337,13 +344,12 @@ class Witness:
     # What it reports to others ----------------------------------------------------------------------------------------
 
     def _beats(self, record: NewRecord) -> None:
-        beat = json.loads(record.value or b"{}")
+        beat = msgspec.json.decode(record.value or b"{}")
         self.asking = bool(beat["asking"])
         self.queue.says(beat)
 
     def _tells(self, turn: RecordedTurn, record: NewRecord) -> None:
-        status = json.loads(record.value or b"{}")
-        if status["event"] != "READY":
+        if msgspec.json.decode(record.value or b"{}", type=_Status).event != "READY":
             return
         goal = self._ready_from()
         if goal is None or goal > self.acks.live:
