@@ -226,9 +226,11 @@ class ToyKernel:
         return _decode_rows(payload)
 
     def encode_parts(self, rows: Sequence[ToyRow], bytes_max: int) -> list[bytes]:
-        encoded, middle = self.encode(rows), len(rows) // 2
-        if middle == 0 or len(encoded) <= bytes_max:
-            return [encoded]
+        middle = len(rows) // 2
+        if middle == 0 or len(rows) <= self._part_rows:
+            encoded = self.encode(rows)
+            if middle == 0 or len(encoded) <= bytes_max:
+                return [encoded]
         return self.encode_parts(rows[:middle], bytes_max) + self.encode_parts(rows[middle:], bytes_max)
 
     def join(self, parts: Sequence[Sequence[ToyRow]]) -> list[ToyRow]:
