@@ -141,19 +141,19 @@ class SourceBuffer(InputBuffer):
         self, record: SourceRecord, low: int, evicted: int, buckets: Buckets, ops: RowOps, ahead_max_us: int
     ) -> Accepted:
         """Take one record, in log order. Buckets below `low` are ignored; those below `evicted` are only counted."""
-        before = Mark(record.offset, self.fold)
-        self.fold, accepted = fold(self.fold, record, buckets, ops, self.name, ahead_max_us)
+        before = self.fold
+        self.fold, accepted = fold(before, record, buckets, ops, self.name, ahead_max_us)
         self.offset = record.offset + 1
-        if (record.epoch, record.uid) == (before.fold.epoch, before.fold.owner):
-            self._note_lateness(record, before.fold)
+        if (record.epoch, record.uid) == (before.epoch, before.owner):
+            self._note_lateness(record, before)
         self.rejected += len(accepted.rejects) + accepted.after_end
-        if self.fold.boundary != before.fold.boundary:
+        if self.fold.boundary != before.boundary:
             self.close(buckets)
         top = accepted.top
         if top is None:
             return accepted
         if top >= low and (not self.marks or top > self.marks[-1][0]):
-            self.marks.append((top, before))
+            self.marks.append((top, Mark(record.offset, before)))
         for bucket, rows, count in accepted.rows:
             self.tuples += count
             if bucket >= low:

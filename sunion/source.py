@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from sunion.bucket import Buckets
 from sunion.model import FOREVER, Contents, Reject, RowOps, Rows, SourceRecord
@@ -34,8 +35,7 @@ class SourceFold:
         return self.boundary >= FOREVER
 
 
-@dataclass(frozen=True, slots=True)
-class Accepted:
+class Accepted(NamedTuple):
     """What one record contributes. `rows` maps buckets to (rows, count); `rejects` belong to bucket `reject_bucket`.
 
     Numbers of tuples that do not count: `duplicates` of earlier ones, `late`, `fenced` (their writer does not own the

@@ -46,8 +46,7 @@ class NewRecord(msgspec.Struct, frozen=True, gc=False):
     conflatable: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Delivery:
+class Delivery(msgspec.Struct, frozen=True):
     """The outcome of the append with this `token`: its `offset`, or the `error` with which the log refused it (then it
     is not in the log, and `offset` says nothing)."""
 
