@@ -262,8 +262,10 @@ class ReplicaProcess(Process):
         """Make the turn take that much longer; heartbeats are sent meanwhile."""
         self.ticker.not_before += us
         self._takes_us = us
-        until = self.scheduler.now_us + us
-        self.scheduler.after(self.replica.spec.timing.heartbeat_us, lambda: self._pulse(until))
+        heartbeat_us = self.replica.spec.timing.heartbeat_us
+        if us > heartbeat_us:
+            until = self.scheduler.now_us + us
+            self.scheduler.after(heartbeat_us, lambda: self._pulse(until))
 
     @property
     def silent(self) -> bool:

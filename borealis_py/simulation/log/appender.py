@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from functools import partial
 
-from borealis_py.log.base import Delivery, LogError, NewRecord, Wake
+from borealis_py.log.base import Delivery, Feed, LogError, NewRecord, Wake
 from borealis_py.simulation.log.connection import Connection
 
 UNKNOWN_US = 30_000_000
@@ -33,7 +33,7 @@ class MemoryAppender:
     def __init__(self, client: Connection, wake: Wake) -> None:
         self._client = client
         self._wake = wake
-        self._lanes: dict[str, _Lane] = {}
+        self._lanes: dict[Feed, _Lane] = {}
         self._delivered: list[Delivery] = []
         self._outstanding = 0
         self._open = True
@@ -41,10 +41,9 @@ class MemoryAppender:
     def append(self, record: NewRecord, token: object = None) -> None:
         if not self._open:
             raise LogError(f"{record.feed.topic}: append after close")
-        key = f"{record.feed.topic} {record.feed.partition}"
-        lane = self._lanes.get(key)
+        lane = self._lanes.get(record.feed)
         if lane is None:
-            lane = self._lanes[key] = _Lane(record.feed.topic)
+            lane = self._lanes[record.feed] = _Lane(record.feed.topic)
         lane.queue.append((record, token, self._client.log.scheduler.now_us))
         self._outstanding += 1
         self._send(lane)
