@@ -26,7 +26,7 @@ class SourceLog:
     """
 
     def __init__(self, log: Log, target: Target, uid: str, wake: Wake, take_over: bool, lateness_us: int) -> None:
-        self._log, self._target = log, target
+        self._log, self._target, self._feed = log, target, target.feed
         self._new_claim = partial(Claim, target, uid, take_over=take_over, lateness_us=lateness_us)
         self.claim = self._new_claim(*self._bounds())
         self.appended = 0
@@ -38,7 +38,7 @@ class SourceLog:
         with ExitStack() as opened:  # one that fails to begin must leave nothing open
             self._appender = opened.enter_context(closing(log.appender(wake)))
             self._reader = opened.enter_context(closing(log.reader(wake)))
-            self._reader.open(target.feed, self._begin)
+            self._reader.open(self._feed, self._begin)
             self._opened = opened.pop_all()
 
     def delivered(self, mark: int) -> bool:
@@ -66,10 +66,9 @@ class SourceLog:
 
     def _bounds(self) -> tuple[int, int]:
         with closing(self._log.lookup()) as lookup:
-            return lookup.bounds(self._target.feed)
+            return lookup.bounds(self._feed)
 
     def _read(self, now_us: int) -> None:
-        feed = self._target.feed
         try:
             records = self._polled()
         except OffsetGone:  # replicas have deleted what nobody needs (R16)
@@ -77,12 +76,12 @@ class SourceLog:
                 raise  # it may have been a newer claim
             self.claim = self._new_claim(*self._bounds())
             self._begin = self.claim.begin
-            self._reader.open(feed, self._begin)
+            self._reader.open(self._feed, self._begin)
             return
-        self.claim.read(records, self._reader.position(feed), now_us)
+        self.claim.read(records, self._reader.position(self._feed), now_us)
         if self.claim.begin != self._begin:
             self._begin = self.claim.begin
-            self._reader.open(feed, self._begin)
+            self._reader.open(self._feed, self._begin)
         if self.claim.ready and not self._resting:
             self._resting = True
             self._reader.rest()  # nothing but a newer claim is of interest any more

@@ -90,7 +90,8 @@ class InputReader:
         """Streams of which deleted records were skipped, by input index."""
         self._ends = EndsWatch(lookup, self._reader)
         self._first_beats: list[tuple[Offset, Heartbeat]] = []
-        self._hushable = frozenset([spec.control_feed, spec.progress_feed])
+        self._control, self._progress = spec.control_feed, spec.progress_feed
+        self._hushable = frozenset([self._control, self._progress])
         self._source_feeds = frozenset(self._sources)
 
     # Start ------------------------------------------------------------------------------------------------------------
@@ -228,9 +229,9 @@ class InputReader:
         for record in records:
             if record.feed in self._inputs:
                 self._input(record, arrived)
-            elif record.feed == self._spec.control_feed:
+            elif record.feed == self._control:
                 self._beat(record, arrived.beats)
-            elif record.feed == self._spec.progress_feed:
+            elif record.feed == self._progress:
                 bucket = read_progress(record, self._life, self._spec.origin)
                 if bucket is not None:
                     arrived.progress.append(Bucket(bucket))
@@ -306,7 +307,8 @@ class InputReader:
 
     def heals_at(self, wall_us: int) -> int | None:
         """Wall time at which the next drill ends, in microseconds; None: no drill runs."""
-        return min((t for t in self._settings.failed_until.values() if t > wall_us), default=None)
+        until = self._settings.failed_until
+        return min((t for t in until.values() if t > wall_us), default=None) if until else None
 
     def hold(self, inputs: frozenset[int], cursors: frozenset[tuple[int, int]] = frozenset()) -> None:
         """Stop reading these inputs and these replicas of streams; resume all others where they stopped."""

@@ -335,6 +335,8 @@ class Manager:
             self._effects.append(EmitEvent(after.name, f"F_s {self.f_s}, F_l {self.f_l}"))
 
     def _recover(self) -> None:
+        if not self._recovery.recovering:
+            return
         busy = self.f_s == self.f_l < self.complete or self._ends.unread_since_start or self.losing.arriving
         ack_l, runs = Bucket(self.output.ack_l), self.speaking.runs
         if self._recovery.done(self.control, f_l=self.f_l, ack_l=ack_l, busy=busy, live=runs):
