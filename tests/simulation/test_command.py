@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from borealis_py.cli.commands import sim
 from borealis_py.cli.main import main
 from borealis_py.client.writer import SourceWriter
 from borealis_py.simulation.runner.scenario import START_US
@@ -45,6 +46,16 @@ def test_a_failure_is_told_small_with_a_story_and_what_repeats_it(
     said = capsys.readouterr().out
     assert "oracle 'convergence' failed" in said
     assert "repeat: borealis sim --seeds 1 --seed 7 --seconds 6 --keep none" in said
+
+
+def test_how_far_a_run_of_many_worlds_is_is_told_where_there_is_no_terminal(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sim, "TELL_S", 0)
+    assert main(["sim", "--seeds", "2", "--seconds", "3", "--processes", "1"]) == 0
+    told = capsys.readouterr().err.splitlines()
+    assert [line.split(" after ")[0] for line in told] == ["1 of 2 worlds", "2 of 2 worlds"]
+    assert all(" worlds/s, " in line for line in told)
 
 
 @pytest.mark.parametrize("wrong", [["--seeds", "0"], ["--seeds", "2", "--trace"], ["--seeds", "1", "--keep", "x"]])

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 SHRUNK_MAX = 3
 """How many failures to shrink; more would take long and add little."""
+TELL_S = 60
+"""How often to tell how far it is where nobody sees a bar."""
 
 
 def sim(
@@ -127,7 +129,54 @@ def _one(seed: int, options: RunOptions, trace: bool) -> list[SeedResult]:
     return [result]
 
 
+class _Pace:
+    """How far a run of many worlds is."""
+
+    def __init__(self, seeds: int) -> None:
+        self._seeds, self._began = seeds, time.perf_counter()
+        self._worlds = self._failed = 0
+        self._simulated_s = 0.0
+
+    def add(self, result: SeedResult) -> None:
+        self._worlds += 1
+        self._simulated_s += result.simulated_s
+        self._failed += not result.ok
+
+    @property
+    def passed_s(self) -> float:
+        """Seconds since it began."""
+        return time.perf_counter() - self._began
+
+    @property
+    def speed(self) -> str:
+        took = self.passed_s
+        return (
+            f"{self._worlds / took:.1f} worlds/s, {self._simulated_s / took:.0f} simulated s/s, {self._failed} failed"
+        )
+
+    def __str__(self) -> str:
+        return f"{self._worlds} of {self._seeds} worlds after {self.passed_s:.0f} s: {self.speed}"
+
+
 def _many(seeds: int, first: int, seconds: float | None, processes: int | None) -> Iterator[SeedResult]:
+    from borealis_py.simulation.runner.run import run_seeds
+
+    results, pace = run_seeds(seeds, first, processes, seconds), _Pace(seeds)
+    return _with_bar(results, seeds, pace) if err().is_terminal else _with_lines(results, pace)
+
+
+def _with_lines(results: Iterator[SeedResult], pace: _Pace) -> Iterator[SeedResult]:
+    """A line about every minute."""
+    due_s = float(TELL_S)
+    for result in results:
+        pace.add(result)
+        if pace.passed_s >= due_s:
+            due_s = pace.passed_s + TELL_S
+            say(str(pace))
+        yield result
+
+
+def _with_bar(results: Iterator[SeedResult], seeds: int, pace: _Pace) -> Iterator[SeedResult]:
     from rich.progress import (
         BarColumn,
         MofNCompleteColumn,
@@ -137,8 +186,6 @@ def _many(seeds: int, first: int, seconds: float | None, processes: int | None) 
         TimeRemainingColumn,
     )
 
-    from borealis_py.simulation.runner.run import run_seeds
-
     columns = (
         BarColumn(),
         MofNCompleteColumn(),
@@ -146,15 +193,11 @@ def _many(seeds: int, first: int, seconds: float | None, processes: int | None) 
         TimeRemainingColumn(),
         TextColumn("{task.description}"),
     )
-    began, simulated_s, failed = time.perf_counter(), 0.0, 0
     with Progress(*columns, console=err()) as bar:
         task = bar.add_task("", total=seeds)
-        for n, result in enumerate(run_seeds(seeds, first, processes, seconds), 1):
-            simulated_s += result.simulated_s
-            failed += not result.ok
-            took = time.perf_counter() - began
-            said = f"{n / took:.1f} seeds/s, {simulated_s / took:.0f} simulated s/s, {failed} failed"
-            bar.update(task, advance=1, description=said)
+        for result in results:
+            pace.add(result)
+            bar.update(task, advance=1, description=pace.speed)
             yield result
 
 
@@ -211,7 +254,7 @@ def _show(results: list[SeedResult], first: int, took_s: float) -> None:
     numbers = f" ({', '.join(map(str, sorted(failed)))})" if failed else ""
     said = [
         f"{f['seeds']} seeds from {first}, {f['simulated_s'] / 3600:.1f} simulated hours in {took_s:.0f} s "
-        f"({f['seeds_per_s']:.1f} seeds/s, {f['simulated_s_per_s']:.0f} simulated s/s): {len(failed)} failed{numbers}",
+        f"({f['seeds_per_s']:.1f} worlds/s, {f['simulated_s_per_s']:.0f} simulated s/s): {len(failed)} failed{numbers}",
         f"delay bound asked of {f['bound_asked_of_buckets']} buckets; {f['tentative_buckets']} tentative buckets, "
         f"{f['reconciliations']} reconciliations, {f['adoptions']} checkpoints adopted",
         f"{f['ended_by_retention']} worlds ended by retention, with its named error; longest healing "
