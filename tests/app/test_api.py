@@ -30,7 +30,7 @@ SLACK_US = Timing().slack_us
 HURRIED = Timing(delta_us=110_000, slack_us=60_000, skew_us=50_000)
 
 
-class World:
+class DescribedQuery:
     """An app of one query, described and not running. `thresholds`: settings, in milliseconds, in this order."""
 
     def __init__(self, threshold: str, *thresholds: int) -> None:
@@ -62,23 +62,23 @@ class World:
 
 
 def test_it_waits_as_long_as_the_file_says_where_no_setting_does() -> None:
-    with World("3s").live() as subscription:
+    with DescribedQuery("3s").live() as subscription:
         assert subscription.stream.wait_us == 3_000_000 - SLACK_US
 
 
 def test_the_last_threshold_that_can_hold_is_in_force() -> None:
-    with capture_logs() as lines, World("3s", 2_000, 100).live() as subscription:
+    with capture_logs() as lines, DescribedQuery("3s", 2_000, 100).live() as subscription:
         assert subscription.stream.wait_us == 2_000_000 - SLACK_US
     assert ["too small" in line["why"] for line in lines] == [True]
 
 
 def test_where_none_of_the_settings_can_hold_the_file_counts() -> None:
-    with World("3s", 100).live() as subscription:
+    with DescribedQuery("3s", 100).live() as subscription:
         assert subscription.stream.wait_us == 3_000_000 - SLACK_US
 
 
 def test_what_can_hold_depends_on_the_timing() -> None:
-    world = World("3s", 290)
+    world = DescribedQuery("3s", 290)
     with world.live() as subscription:
         assert subscription.stream.wait_us == 3_000_000 - SLACK_US
     with world.live(HURRIED) as subscription:
@@ -86,7 +86,7 @@ def test_what_can_hold_depends_on_the_timing() -> None:
 
 
 def test_a_query_that_could_not_run_by_this_timing_is_refused_with_what_to_do() -> None:
-    world = World("300ms")
+    world = DescribedQuery("300ms")
     with pytest.raises(SettingsError, match=r"q: delay threshold 300 ms is too small.*`borealis up`"), world.live():
         raise AssertionError("it opened")
     with world.live(HURRIED) as subscription:
@@ -120,7 +120,7 @@ def test_an_unknown_view_is_refused_before_anything_is_read() -> None:
 def test_a_publisher_is_told_what_its_user_says_and_the_app(
     told: dict[str, Any], lateness_us: int | None, boundaries: Boundaries, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    state = World("3s").state
+    state = DescribedQuery("3s").state
     timing = Timing(ahead_max_us=7_000_000, row_max_bytes=2_000)
     state = replace(state, description=msgspec.structs.replace(state.description, timing=timing))
     monkeypatch.setattr(api, "read_app", lambda *_: state)

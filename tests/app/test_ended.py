@@ -19,7 +19,7 @@ from borealis_py.log.ingress_status import IngressRole, IngressStatus, status_ke
 from borealis_py.log.messages import Description, encode
 from borealis_py.log.records import ClaimHeader, pack
 from borealis_py.query import App
-from tests.client.folded import SCHEMA, World, row
+from tests.client.folded import SCHEMA, PublishedSource, row
 
 
 def state(uid: str = "a1") -> AppState:
@@ -39,7 +39,7 @@ def noted(processes: ReplicaProcesses, name: ProcessName) -> None:
 
 
 def test_a_source_has_ended_when_its_last_record_is_end() -> None:
-    world = World()
+    world = PublishedSource()
     publisher, reader = world.ready("p"), world.memory.client("up")
     publisher.send(row(1))
     world.run(1)
@@ -52,7 +52,7 @@ def test_a_source_has_ended_when_its_last_record_is_end() -> None:
 
 def test_a_claim_behind_END_does_not_hide_it() -> None:
     """An ingress that takes over claims an input that has ended, to write END of others."""
-    world = World()
+    world = PublishedSource()
     publisher, reader = world.ready("p"), world.memory.client("up")
     publisher.close(end=True)
     world.run(1)
@@ -66,7 +66,7 @@ def test_up_does_not_wait_for_an_ingress_to_say_again_that_its_source_has_ended(
     ewr, jfk = (app.topic(name, topic=name, schema=SCHEMA, partitions=1) for name in ("ewr", "jfk"))
     app.query("q", app.union(ewr, jfk), "3s")
     two = AppState("flights", app.describe(), Description("{}", "h", 0, "f", "a1"))
-    world = World()
+    world = PublishedSource()
     log = world.memory.client("up")
     log.admin().create([TopicSpec("flights.status")])
     publisher = world.ready("p")

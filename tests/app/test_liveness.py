@@ -26,7 +26,7 @@ from tests.support.statuses import status
 NAME = "shop"
 
 
-class World:
+class DescribedApp:
     """An app of one query and one cut node, described; nobody runs it."""
 
     def __init__(self) -> None:
@@ -53,20 +53,20 @@ class World:
 
 
 @pytest.fixture
-def world() -> World:
-    return World()
+def world() -> DescribedApp:
+    return DescribedApp()
 
 
-def test_an_app_that_never_ran_is_not_watched(world: World) -> None:
+def test_an_app_that_never_ran_is_not_watched(world: DescribedApp) -> None:
     assert alive(world.log, NAME, 2, pytest.fail) == []
 
 
-def test_old_heartbeats_are_nobody(world: World) -> None:
+def test_old_heartbeats_are_nobody(world: DescribedApp) -> None:
     world.beat("gone")
     assert world.alive() == []
 
 
-def test_whoever_beats_meanwhile_is_alive_and_named_as_its_status_knows_it(world: World) -> None:
+def test_whoever_beats_meanwhile_is_alive_and_named_as_its_status_knows_it(world: DescribedApp) -> None:
     world.beat("gone")
     said = status(node="q", replica=1, uid="u1", pid=77, host="far")
     world.put(topics.status(NAME), encode(said), b"q/1")
@@ -98,7 +98,7 @@ def test_processes_of_this_data_directory_are_nobody_elsewhere() -> None:
 
 
 def test_a_reset_deletes_nothing_while_somebody_lives_elsewhere(
-    world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    world: DescribedApp, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     world.beat("gone")
     before, processes = world.memory.broker.topics(), ReplicaProcesses(tmp_path, NAME)
@@ -110,7 +110,7 @@ def test_a_reset_deletes_nothing_while_somebody_lives_elsewhere(
     assert world.memory.broker.topics() == []
 
 
-def test_a_reset_fences_whoever_writes_a_corrected_stream_or_dead_letters(world: World, tmp_path: Path) -> None:
+def test_a_reset_fences_whoever_writes_a_corrected_stream_or_dead_letters(world: DescribedApp, tmp_path: Path) -> None:
     """What it had begun would land in the topics made again, of which it knows nothing (and rows carry no app_uid)."""
     writers = {node: world.memory.client(node).transactor(f"{NAME}.{node}", Feed(topics.progress(NAME, node)),
                lambda: None, lambda lookup: None) for node in ("q", "cut")}  # fmt: skip

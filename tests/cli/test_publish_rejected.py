@@ -16,7 +16,7 @@ from borealis_py.client.stimes import Boundaries
 from borealis_py.log.messages import Description
 from borealis_py.query import App
 from tests.cli.commands import Borealis
-from tests.client.folded import SCHEMA, T0, Folded, World, row
+from tests.client.folded import SCHEMA, T0, Folded, PublishedSource, row
 
 GOOD = "carrier,n,delay,late\nAA,1,0.5,true\nDL,2,0.5,true\n"
 
@@ -26,7 +26,7 @@ class Driven:
 
     paced = False
 
-    def __init__(self, world: World, there: int, **options: Any) -> None:
+    def __init__(self, world: PublishedSource, there: int, **options: Any) -> None:
         self._world = world
         if there:
             first = world.ready("before")
@@ -50,7 +50,7 @@ class Site:
     """Where the command publishes to: `there` rows are in the source before. `options`: of its publisher."""
 
     def __init__(self) -> None:
-        self.world, self.there, self.options = World(), 0, dict[str, Any]()
+        self.world, self.there, self.options = PublishedSource(), 0, dict[str, Any]()
 
     def folded(self) -> Folded:
         return self.world.folded()
@@ -114,7 +114,7 @@ def test_a_further_file_is_told_of_positions_and_sent_with_append(borealis: Bore
     assert "1 rows sent, 1 there already" in said.err
     assert "what is there already is told by the rows' positions in the file" in said.err
     assert "--append" in said.err
-    site.world, site.there = World(), 1
+    site.world, site.there = PublishedSource(), 1
     said = borealis("publish", "ewr", file, "--append")
     assert (said.code, "2 rows sent, then END" in said.err) == (0, True), said.err
     assert [seq for _, seq, _, _ in site.folded().rows] == [0, 1, 2]

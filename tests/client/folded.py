@@ -99,7 +99,7 @@ def inputs(stimes: Sequence[int | None]) -> list[InputRow]:
     return [InputRow(i, i + 1, row(i), at, json.dumps(row(i)).encode()) for i, at in enumerate(stimes)]
 
 
-class World:
+class PublishedSource:
     """One source, and simulated publishers of it."""
 
     def __init__(self, seed: int = 0, **target: Any) -> None:

@@ -19,7 +19,7 @@ from borealis_py.client.items import BadLine, InputRow, RowRun, gathered
 from borealis_py.client.pump import Pump
 from borealis_py.client.stimes import Boundaries
 from borealis_py.client.times import parse_stime, parse_stimes
-from tests.client.folded import SCHEMA, T0, W, World
+from tests.client.folded import SCHEMA, T0, PublishedSource, W
 from tests.examples import examples
 from tests.support.waiting import PATIENCE_S
 
@@ -203,11 +203,11 @@ def test_a_file_published_in_blocks_is_in_the_log_exactly_once_with_its_rejects(
         return json.dumps(fields).encode()
 
     text = b"".join(line(n, what) + b"\n" for n, what in enumerate(whats))
-    expected = World(origin=T0 // W - 1)
+    expected = PublishedSource(origin=T0 // W - 1)
     whole = [read_jsonl(io.BytesIO(text).readlines(), "at") for _ in range(2)]
     expected.publisher("p", rows=list(whole[0]), timed=True, boundaries=Boundaries.DATA)
     expected.run(3)
-    world = World(origin=T0 // W - 1)
+    world = PublishedSource(origin=T0 // W - 1)
     first = world.ready("p", boundaries=Boundaries.DATA)
     pump = Pump(first, list(whole[1])[:published], timed=True)
     pump.turn(world.now)

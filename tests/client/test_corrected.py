@@ -7,50 +7,39 @@ from contextlib import closing
 import pytest
 
 from borealis_py.client.subscriber import CorrectedSubscription, Row, live_change, published
-from borealis_py.log.base import Feed, LogError, NewRecord, TopicSpec
+from borealis_py.log.base import Feed, LogError, NewRecord
 from borealis_py.log.corrected import Progress, progress_record, row_headers
 from borealis_py.log.description import OtherLife
-from borealis_py.log.messages import Description, encode
-from borealis_py.simulation.cluster.clock import Scheduler
 from borealis_py.simulation.cluster.toy_query import ToyKernel
-from borealis_py.simulation.log.client import MemoryLog
 from sunion.bucket import Buckets
 from sunion.model import Kind, Output
 from sunion.view import Change
+from tests.support.simulated_app import SimulatedApp
 
 BUCKETS = Buckets(100_000)
 FIRST = 17_000_000
 ROWS = Feed("app.q")
 
 
-class World:
+class CorrectedByHand(SimulatedApp):
     """An app of one query whose corrected stream is written by hand."""
 
     def __init__(self) -> None:
-        self._scheduler = Scheduler(BUCKETS.start(FIRST))
-        self.log = MemoryLog(self._scheduler, 0)
+        names = (ROWS.topic, "app.q.progress", "app.settings", "app.deadletter", "app.acks")
+        super().__init__(*names, start_us=BUCKETS.start(FIRST))
         self.client = self.log.client("subscriber")
-        self.make(ROWS.topic, "app.q.progress", "app.settings", "app.deadletter", "app.acks")
-        self.describe("a1")
-
-    def make(self, *names: str) -> None:
-        self.log.client("admin").admin().create([TopicSpec(name) for name in names])
-
-    def describe(self, app_uid: str) -> None:
-        self.log.broker.append(
-            NewRecord(Feed("app.settings"), encode(Description("{}", "h", FIRST, "f", app_uid)), b"app")
-        )
+        self.describe("a1", FIRST)
 
     def row(self, bucket: int, index: int, value: bytes | None) -> None:
         headers = row_headers(bucket, index, BUCKETS.start(bucket) + index)
-        self.log.broker.append(NewRecord(ROWS, value, None, BUCKETS.timestamp_ms(bucket), headers))
+        self.append(NewRecord(ROWS, value, None, BUCKETS.timestamp_ms(bucket), headers))
 
     def progress(self, bucket: int, app_uid: str = "a1") -> None:
-        self.log.broker.append(progress_record("app", "q", Progress(app_uid, bucket, 0, 1)))
+        self.append(progress_record("app", "q", Progress(app_uid, bucket, 0, 1)))
 
     def poll(self, subscription: CorrectedSubscription) -> list[Row]:
         """Once all that was written has had the time to arrive."""
-        self._scheduler.run_until(self._scheduler.now_us + 1_000_000)
+        self.after(1)
         return subscription.poll()
 
     def subscribe(self, from_beginning: bool) -> CorrectedSubscription:
@@ -58,11 +47,11 @@ class World:
 
 
 @pytest.fixture
-def world() -> World:
-    return World()
+def world() -> CorrectedByHand:
+    return CorrectedByHand()
 
 
-def test_rows_come_with_id_time_and_value_and_the_end_is_known(world: World) -> None:
+def test_rows_come_with_id_time_and_value_and_the_end_is_known(world: CorrectedByHand) -> None:
     world.row(FIRST, 0, b'{"n": 1}')
     with closing(world.subscribe(True)) as all_, closing(world.subscribe(False)) as new:
         world.row(FIRST + 1, 1, None)
@@ -77,7 +66,7 @@ def test_rows_come_with_id_time_and_value_and_the_end_is_known(world: World) -> 
         assert (world.poll(all_), all_.ended) == ([], True)
 
 
-def test_rows_whose_partition_learns_later_that_they_are_committed_are_waited_for(world: World) -> None:
+def test_rows_whose_partition_learns_later_that_they_are_committed_are_waited_for(world: CorrectedByHand) -> None:
     """Of a transaction each partition learns for itself that it has ended: if progress was first, rows were lost."""
     now_us = BUCKETS.start(FIRST)
     with closing(world.subscribe(True)) as subscription:
@@ -89,16 +78,16 @@ def test_rows_whose_partition_learns_later_that_they_are_committed_are_waited_fo
         assert (len(world.poll(subscription)), subscription.ended) == (1, True)
 
 
-def test_a_subscriber_of_a_life_that_is_over_ends_by_name(world: World) -> None:
+def test_a_subscriber_of_a_life_that_is_over_ends_by_name(world: CorrectedByHand) -> None:
     with closing(world.subscribe(True)) as subscription:
-        world.describe("b2")
+        world.describe("b2", FIRST)
         world.progress(FIRST, "b2")
         assert world.poll(subscription) == []
         with pytest.raises(OtherLife, match=r"'app' was begun anew.*b2"):
             world.poll(subscription)
 
 
-def test_a_subscriber_that_cannot_learn_whose_life_it_is_goes_on_until_it_can(world: World) -> None:
+def test_a_subscriber_that_cannot_learn_whose_life_it_is_goes_on_until_it_can(world: CorrectedByHand) -> None:
     """A record of another life came, and the settings had no leader: its application saw an error."""
     with closing(world.subscribe(True)) as subscription:
         world.progress(FIRST, "b2")
@@ -107,27 +96,27 @@ def test_a_subscriber_that_cannot_learn_whose_life_it_is_goes_on_until_it_can(wo
         assert len(world.poll(subscription)) == 1
         world.row(FIRST + 1, 1, b"{}")
         assert len(world.poll(subscription)) == 1
-        world.describe("b2")
+        world.describe("b2", FIRST)
         world.log.elect(["app.settings"])
         with pytest.raises(OtherLife):
             world.poll(subscription)
 
 
-def test_when_topics_were_made_again_the_description_says_why(world: World) -> None:
+def test_when_topics_were_made_again_the_description_says_why(world: CorrectedByHand) -> None:
     world.row(FIRST, 0, b"{}")
     with closing(world.subscribe(True)) as subscription:
         assert len(world.poll(subscription)) == 1
         world.log.client("admin").admin().delete([ROWS.topic])
-        world.make(ROWS.topic)
+        world.create(ROWS.topic)
         with pytest.raises(LogError, match="deleted and created again") as lost:
             world.poll(subscription)
         assert not isinstance(lost.value, OtherLife)
-        world.describe("b2")
+        world.describe("b2", FIRST)
         with pytest.raises(OtherLife):
             world.poll(subscription)
 
 
-def test_how_far_a_query_was_published(world: World) -> None:
+def test_how_far_a_query_was_published(world: CorrectedByHand) -> None:
     with closing(world.client.lookup()) as lookup:
         assert published(lookup, "app", "a1", "q", FIRST) == FIRST
         world.row(FIRST + 3, 0, b"{}")

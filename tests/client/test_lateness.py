@@ -8,17 +8,17 @@ from structlog.testing import capture_logs
 from borealis_py.client.ingest import InputRow
 from borealis_py.client.stimes import Boundaries
 from borealis_py.client.target import PublisherError
-from tests.client.folded import AHEAD_MAX_US, T0, W, World, row
+from tests.client.folded import AHEAD_MAX_US, T0, PublishedSource, W, row
 from tests.support.simulated_publisher import SimPublisher
 
 
-def sent(world: World) -> list[int]:
+def sent(world: PublishedSource) -> list[int]:
     return [r["n"] for _, _, _, r in world.folded().rows]
 
 
 def test_rows_within_the_lateness_are_in_the_source_and_later_ones_are_dead_letters() -> None:
     """Without a lateness a fifth of rows that were 20 ms old was lost, and all that were 100 ms old."""
-    world = World()
+    world = PublishedSource()
     publisher = world.ready("p", lateness_us=500_000)
     world.run(1)
     for n in range(50):
@@ -33,7 +33,7 @@ def test_rows_within_the_lateness_are_in_the_source_and_later_ones_are_dead_lett
 
 
 def test_the_boundary_of_the_clock_is_behind_it_by_the_lateness() -> None:
-    world = World()
+    world = PublishedSource()
     world.ready("p", lateness_us=3 * W + 1)
     world.scheduler.run_until(T0 + 10 * W)
     assert world.folded().boundaries[-1] == T0 + 6 * W
@@ -43,7 +43,7 @@ def test_the_boundary_of_the_clock_is_behind_it_by_the_lateness() -> None:
 
 @pytest.mark.parametrize("lateness_us", [0, 7 * W])
 def test_a_row_may_lie_as_far_ahead_of_the_clock_with_any_lateness(lateness_us: int) -> None:
-    world = World()
+    world = PublishedSource()
     publisher = world.ready("p", lateness_us=lateness_us)
     world.scheduler.run_until(T0 + 10 * W)
     assert publisher.send(row(0), world.now + AHEAD_MAX_US - 1)
@@ -54,7 +54,7 @@ def test_a_row_may_lie_as_far_ahead_of_the_clock_with_any_lateness(lateness_us: 
 
 
 def test_a_time_of_ones_own_needs_a_lateness_or_the_boundary_of_the_data() -> None:
-    world = World()
+    world = PublishedSource()
     publisher = world.ready("p")
     with pytest.raises(PublisherError, match=r'lateness="2s".*boundary="data"'):
         publisher.send(row(0), world.now)
@@ -64,17 +64,17 @@ def test_a_time_of_ones_own_needs_a_lateness_or_the_boundary_of_the_data() -> No
 @pytest.mark.parametrize("lateness_us", [-1, 86_400_000_001])
 def test_a_lateness_that_cannot_be_is_named(lateness_us: int) -> None:
     with pytest.raises(PublisherError, match="lateness"):
-        World().publisher("p", lateness_us=lateness_us)
+        PublishedSource().publisher("p", lateness_us=lateness_us)
 
 
 def test_a_replay_has_no_lateness() -> None:
     with pytest.raises(PublisherError, match="replay"):
-        World().publisher("p", lateness_us=0, boundaries=Boundaries.PACED)
+        PublishedSource().publisher("p", lateness_us=0, boundaries=Boundaries.PACED)
 
 
 def test_by_the_data_nothing_is_promised_before_the_first_row_nor_while_nobody_sends() -> None:
     """A boundary that follows the clock would promise that nothing older comes, of an upstream that is only silent."""
-    world = World(origin=0)
+    world = PublishedSource(origin=0)
     publisher = world.ready("p", boundaries=Boundaries.DATA, lateness_us=2 * W)
     world.run(3)
     assert world.folded().boundaries == []
@@ -91,9 +91,9 @@ def test_by_the_data_nothing_is_promised_before_the_first_row_nor_while_nobody_s
     assert sent(world) == [0, 1, 2, 3]
 
 
-def succeeded() -> tuple[World, SimPublisher]:
+def succeeded() -> tuple[PublishedSource, SimPublisher]:
     """A publisher by the data whose predecessor has sent a row of the tenth bucket, with a lateness of one."""
-    world = World(origin=0)
+    world = PublishedSource(origin=0)
     first = world.ready("p", boundaries=Boundaries.DATA, lateness_us=W)
     first.send(row(0), T0 + 9 * W)
     first.close(end=False)
@@ -137,7 +137,7 @@ def test_by_the_data_a_successor_knows_how_late_rows_are_though_it_has_sent_none
 def test_what_was_sent_is_in_the_log_within_a_bucket_though_nothing_follows(
     boundaries: Boundaries, lateness_us: int | None
 ) -> None:
-    world = World()
+    world = PublishedSource()
     publisher = world.ready("p", boundaries=boundaries, lateness_us=lateness_us)
     world.run(0.042)
     publisher.send(row(0), None if lateness_us is None and boundaries is Boundaries.CLOCK else world.now)
@@ -146,7 +146,7 @@ def test_what_was_sent_is_in_the_log_within_a_bucket_though_nothing_follows(
 
 
 def test_a_clock_that_is_set_back_keeps_no_row_waiting() -> None:
-    world = World()
+    world = PublishedSource()
     session = world.ready("p", boundaries=Boundaries.DATA).session
     now = world.now
     session.send(row(0), now, None, now)
@@ -156,7 +156,7 @@ def test_a_clock_that_is_set_back_keeps_no_row_waiting() -> None:
 
 
 def test_late_rows_are_warned_of_once_a_minute_with_the_lateness_that_would_have_done() -> None:
-    world = World(origin=T0 // W - 100)  # no row lies before it
+    world = PublishedSource(origin=T0 // W - 100)  # no row lies before it
     publisher = world.ready("p", lateness_us=0)
     with capture_logs() as logs:
         for late_us in (200_000, 3_000_000, 250_000):
@@ -173,7 +173,7 @@ def test_late_rows_are_warned_of_once_a_minute_with_the_lateness_that_would_have
 
 
 def test_counts_tell_how_late_rows_came() -> None:
-    world = World(origin=T0 // W - 100)
+    world = PublishedSource(origin=T0 // W - 100)
     publisher = world.ready("p", lateness_us=1_000_000)
     world.run(2)
     for ms in range(100):
@@ -188,7 +188,7 @@ def test_counts_tell_how_late_rows_came() -> None:
 
 
 def test_a_row_without_its_time_is_a_dead_letter_where_rows_bear_theirs() -> None:
-    world = World()
+    world = PublishedSource()
     items = [InputRow(0, 1, row(0), None, b"x"), InputRow(1, 2, row(1), T0 + 10 * W, b"y")]
     world.publisher("p", rows=items, timed=True, lateness_us=60_000_000)
     world.run(2)

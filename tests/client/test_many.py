@@ -15,7 +15,7 @@ from borealis_py.client.rows import BadRow, RowSchema
 from borealis_py.client.stimes import Boundaries
 from borealis_py.log.base import NewRecord
 from sunion.model import FOREVER
-from tests.client.folded import AHEAD_MAX_US, SCHEMA, T0, W, World, row
+from tests.client.folded import AHEAD_MAX_US, SCHEMA, T0, PublishedSource, W, row
 from tests.examples import examples
 from tests.support.simulated_publisher import SimPublisher
 
@@ -88,7 +88,7 @@ class Watched:
 
     def __init__(self, boundaries: Boundaries, lateness_us: int | None, row_max: int = ROW_MAX) -> None:
         self.paced = boundaries is Boundaries.PACED
-        self.world = World(origin=T0 // W - 10, row_max_bytes=row_max)
+        self.world = PublishedSource(origin=T0 // W - 10, row_max_bytes=row_max)
         self.publisher: SimPublisher = self.world.ready("p", boundaries=boundaries, lateness_us=lateness_us)
         self.appended: list[NewRecord] = []
         source = self.publisher.session.source
@@ -185,7 +185,7 @@ def test_rows_that_are_alike_are_sent_together(
     boundaries: Boundaries, lateness_us: int | None, timed: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Else the tests above would compare one path with itself, and publishing be slow for nothing."""
-    session = (world := World()).ready("p", boundaries=boundaries, lateness_us=lateness_us).session
+    session = (world := PublishedSource()).ready("p", boundaries=boundaries, lateness_us=lateness_us).session
     world.scheduler.run_until(T0 + 10 * W)
     monkeypatch.setattr(session, "send", None)
     stimes = [world.now + n for n in range(100)] if timed else None
@@ -193,7 +193,7 @@ def test_rows_that_are_alike_are_sent_together(
 
 
 def test_a_time_of_ones_own_ends_rows_that_are_sent_together_where_none_is_allowed() -> None:
-    world = World()
+    world = PublishedSource()
     session = world.ready("p").session
     with pytest.raises(Exception, match="how late rows may come"):
         session.send_many([row(0), row(1), row(2)], [None, world.now, None], None, world.now)
@@ -203,7 +203,7 @@ def test_a_time_of_ones_own_ends_rows_that_are_sent_together_where_none_is_allow
 
 def test_rows_wait_where_the_log_is_behind_and_are_sent_later(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sourcelog, "OUTSTANDING_MAX", 3)
-    world = World(origin=0)
+    world = PublishedSource(origin=0)
     publisher = world.ready("p", boundaries=Boundaries.DATA)
     rows, stimes = [row(n) for n in range(20)], [T0 + n * W for n in range(20)]
     at, rounds = 0, 0
@@ -223,7 +223,7 @@ def test_rows_wait_where_the_log_is_behind_and_are_sent_later(monkeypatch: pytes
 
 @pytest.mark.parametrize("boundaries", [Boundaries.CLOCK, Boundaries.DATA])
 def test_of_rows_sent_together_those_that_lie_too_far_ahead_are_dead_letters(boundaries: Boundaries) -> None:
-    world = World()
+    world = PublishedSource()
     publisher = world.ready("p", boundaries=boundaries, lateness_us=W // 2)
     world.scheduler.run_until(T0 + 10 * W + W // 4)
     limit = T0 + 9 * W + W // 2 if boundaries is Boundaries.CLOCK else world.now

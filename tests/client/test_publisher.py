@@ -14,7 +14,7 @@ from borealis_py.client.pump import PumpProgress, ReplayPace, publish_rows
 from borealis_py.client.stimes import Boundaries
 from borealis_py.client.target import PublisherError, PublishFailed, StreamEnded, StreamFenced, StreamTaken
 from borealis_py.log.base import LogUnreachable
-from tests.client.folded import AHEAD_MAX_US, SCHEMA, W, World, inputs, row
+from tests.client.folded import AHEAD_MAX_US, SCHEMA, PublishedSource, W, inputs, row
 from tests.support.instant_log import InstantBroker, InstantLog
 from tests.support.waiting import PATIENCE_S
 
@@ -28,7 +28,7 @@ def until(condition: Callable[[], object]) -> None:
         waited += 0.005
 
 
-class ThreadedWorld(World):
+class ThreadedWorld(PublishedSource):
     """A world whose publishers run in threads."""
 
     def __init__(self, **target: Any) -> None:

@@ -23,16 +23,16 @@ from borealis_py.log.base import Feed, NewRecord, TopicSpec
 from borealis_py.log.messages import Description, encode
 from borealis_py.log.records import BatchHeader, ClaimHeader, pack, unpack_source, unpack_stimes
 from sunion.model import FOREVER
-from tests.client.folded import AHEAD_MAX_US, T0, W, World, inputs, row
+from tests.client.folded import AHEAD_MAX_US, T0, PublishedSource, W, inputs, row
 from tests.examples import examples
 
 
-def headers(world: World) -> list[tuple[int, ClaimHeader | BatchHeader]]:
+def headers(world: PublishedSource) -> list[tuple[int, ClaimHeader | BatchHeader]]:
     return [(r.timestamp_ms, unpack_source(r.value)[0]) for r in world.memory.committed(world.target.feed)]
 
 
 def test_live_rows_come_back_from_the_log_with_the_times_at_which_they_were_sent() -> None:
-    world = World()
+    world = PublishedSource()
     publisher = world.ready("p")
     sent = []
     for n in range(50):
@@ -51,7 +51,7 @@ def test_live_rows_come_back_from_the_log_with_the_times_at_which_they_were_sent
 
 
 def test_a_boundary_lies_in_the_log_for_every_bucket_end_of_the_clock_also_when_idle() -> None:
-    world = World()
+    world = PublishedSource()
     world.ready("p")
     world.run(1.05)
     expected = list(range(T0 + W, world.now // W * W + 1, W))
@@ -60,7 +60,7 @@ def test_a_boundary_lies_in_the_log_for_every_bucket_end_of_the_clock_also_when_
 
 
 def test_a_boundary_rides_on_the_last_rows_of_its_bucket() -> None:
-    world = World()
+    world = PublishedSource()
     publisher = world.ready("p")
     world.scheduler.run_until(T0 + 5 * W + 10)
     for n in range(3):
@@ -83,7 +83,7 @@ def test_a_large_batch_leaves_ahead_of_its_buckets_end_and_a_small_one_does_not(
     rows: int, paced: bool, early: bool
 ) -> None:
     """Rows that come in its last third only are still to be read when it ends."""
-    world = World()
+    world = PublishedSource()
     publisher = world.ready("p", boundaries=Boundaries.PACED if paced else Boundaries.CLOCK)
     begin = T0 + 5 * W
 
@@ -111,7 +111,7 @@ def test_a_large_batch_leaves_ahead_of_its_buckets_end_and_a_small_one_does_not(
 
 
 def test_the_boundary_leaves_when_the_clock_passes_it_and_not_before() -> None:
-    world = World()
+    world = PublishedSource()
     world.ready("p")
     world.scheduler.run_until(T0 + 5 * W - 1)
     assert not [h for _, h in headers(world) if isinstance(h, BatchHeader) and h.boundary == T0 + 5 * W]
@@ -120,7 +120,7 @@ def test_the_boundary_leaves_when_the_clock_passes_it_and_not_before() -> None:
 
 
 def test_after_a_pause_one_boundary_covers_it_and_rows_are_still_taken() -> None:
-    world = World()
+    world = PublishedSource()
     publisher = world.ready("p")
     world.run(0.25)
     publisher.pause()
@@ -136,7 +136,7 @@ def test_after_a_pause_one_boundary_covers_it_and_rows_are_still_taken() -> None
 
 
 def test_the_first_boundary_is_the_start_of_the_origin_and_a_clock_before_it_counts_as_it() -> None:
-    world = World(origin=T0 // W + 20)
+    world = PublishedSource(origin=T0 // W + 20)
     publisher = world.ready("p", lateness_us=0)
     assert publisher.session.boundary == T0 + 20 * W
     assert publisher.send(row(0))
@@ -147,7 +147,7 @@ def test_the_first_boundary_is_the_start_of_the_origin_and_a_clock_before_it_cou
 
 
 def test_a_clock_that_is_set_back_breaks_no_promise() -> None:
-    world = World()
+    world = PublishedSource()
     publisher = world.ready("p")
     session = publisher.session
     session.send(row(0), None, None, T0 + 10 * W)
@@ -158,7 +158,7 @@ def test_a_clock_that_is_set_back_breaks_no_promise() -> None:
 
 
 def test_stamps_do_not_go_back_with_the_clock() -> None:
-    world = World()
+    world = PublishedSource()
     session = world.ready("p").session
     session.send(row(0), None, None, T0 + 10 * W + 500)
     session.send(row(1), None, None, T0 + 10 * W + 100)
@@ -168,7 +168,7 @@ def test_stamps_do_not_go_back_with_the_clock() -> None:
 
 
 def test_a_row_that_was_held_for_moves_the_boundary_before_it_is_judged() -> None:
-    world = World()
+    world = PublishedSource()
     publisher = world.ready("p", boundaries=Boundaries.PACED)
     world.scheduler.run_until(T0 + 10 * W)
     session = publisher.session
@@ -180,7 +180,7 @@ def test_a_row_that_was_held_for_moves_the_boundary_before_it_is_judged() -> Non
 
 
 def test_a_row_before_a_boundary_that_is_ahead_of_the_clock_is_not_told_to_be_late_by_less_than_nothing() -> None:
-    world = World(origin=T0 // W + 2_000)
+    world = PublishedSource(origin=T0 // W + 2_000)
     publisher = world.ready("p", lateness_us=0)
     assert not publisher.send(row(0), world.now + W)
     publisher.close(end=False)
@@ -191,7 +191,7 @@ def test_a_row_before_a_boundary_that_is_ahead_of_the_clock_is_not_told_to_be_la
 
 
 def test_a_row_that_is_late_tells_every_reader_by_how_much() -> None:
-    world = World()
+    world = PublishedSource()
     publisher = world.ready("p", lateness_us=W)
     world.scheduler.run_until(T0 + 10 * W + 7)
     assert not publisher.send(row(0), T0 + 4 * W)
@@ -203,7 +203,7 @@ def test_a_row_that_is_late_tells_every_reader_by_how_much() -> None:
 
 
 def test_paced_replay_gives_each_row_its_stime_when_the_clock_gets_there() -> None:
-    world = World()
+    world = PublishedSource()
     base, start, speed = 5_000_000_000, T0 + 1_000_000, 60
     at = [base + i * 1_234_567 for i in range(100)]
     publisher = world.ready("p", rows=inputs(at), pace=ReplayPace(base, start, speed), boundaries=Boundaries.PACED)
@@ -219,7 +219,7 @@ def test_paced_replay_gives_each_row_its_stime_when_the_clock_gets_there() -> No
 
 
 def test_rows_that_were_due_while_no_publisher_ran_are_not_late() -> None:
-    world = World()
+    world = PublishedSource()
     at = [T0 + i * 70_000 for i in range(40)]
     paced = {"rows": inputs(at), "pace": ReplayPace(T0, T0, 1), "boundaries": Boundaries.PACED}
     first = world.ready("p", **paced)
@@ -236,7 +236,7 @@ def test_rows_that_were_due_while_no_publisher_ran_are_not_late() -> None:
 
 
 def test_history_as_fast_as_possible_closes_buckets_as_rows_of_later_ones_appear() -> None:
-    world = World(origin=1_000)
+    world = PublishedSource(origin=1_000)
     at = [1_000 * W + offset for offset in (0, 5, W, W + 1, 90 * W, 10**12)]
     publisher = world.ready("p", rows=inputs(at), boundaries=Boundaries.DATA)
     world.run(1)
@@ -250,7 +250,7 @@ def test_history_as_fast_as_possible_closes_buckets_as_rows_of_later_ones_appear
 
 
 def test_end_rides_on_the_last_row_and_keeps_a_timestamp_that_the_log_takes() -> None:
-    world = World()
+    world = PublishedSource()
     publisher = world.ready("p")
     publisher.send(row(0))
     publisher.close(end=True)
@@ -263,7 +263,7 @@ def test_end_rides_on_the_last_row_and_keeps_a_timestamp_that_the_log_takes() ->
 
 
 def test_an_ended_source_cannot_be_published_again() -> None:
-    world = World()
+    world = PublishedSource()
     world.ready("p").close(end=True)
     world.run(1)
     before = len(headers(world))
@@ -276,7 +276,7 @@ def test_an_ended_source_cannot_be_published_again() -> None:
 
 
 def test_a_second_publisher_is_refused_while_the_first_writes_and_the_first_goes_on() -> None:
-    world = World()
+    world = PublishedSource()
     first = world.ready("p")
     second = world.publisher("q")
     world.run(3)
@@ -290,7 +290,7 @@ def test_a_second_publisher_is_refused_while_the_first_writes_and_the_first_goes
 
 
 def test_take_over_replaces_a_publisher_that_writes_which_then_stops_with_an_error() -> None:
-    world = World()
+    world = PublishedSource()
     first = world.ready("p")
     first.send(row(0))
     world.run(0.3)
@@ -306,7 +306,7 @@ def test_take_over_replaces_a_publisher_that_writes_which_then_stops_with_an_err
 
 def test_a_dead_publisher_is_replaced_after_watching_although_its_last_records_still_land() -> None:
     for seed in range(20):
-        world = World(seed)
+        world = PublishedSource(seed)
         first = world.ready("p")
         world.run(0.299)
         first.send(row(0))
@@ -322,7 +322,7 @@ def test_a_dead_publisher_is_replaced_after_watching_although_its_last_records_s
 @pytest.mark.parametrize("after_us", [0, 20_000, 1_000_000])
 def test_a_source_that_is_trimmed_while_a_publisher_looks_for_its_end_is_taken_all_the_same(after_us: int) -> None:
     """It had found from where to read; then replicas deleted the records there (R16)."""
-    world = World()
+    world = PublishedSource()
     first = world.ready("p")
     for n in range(10):
         first.send(row(n))
@@ -342,14 +342,14 @@ def test_a_source_that_is_trimmed_while_a_publisher_looks_for_its_end_is_taken_a
 
 
 def test_nobody_before_means_nothing_to_watch() -> None:
-    world = World()
+    world = PublishedSource()
     world.ready("p")
     assert world.now - T0 < 20_000
 
 
 def test_of_two_publishers_that_start_at_once_one_wins_and_the_other_is_told() -> None:
     for seed in range(30):
-        world = World(seed)
+        world = PublishedSource(seed)
         both = [world.publisher("p"), world.publisher("q")]
         world.run(5)
         lost = [p for p in both if p.error]
@@ -363,7 +363,7 @@ def test_of_two_publishers_that_start_at_once_one_wins_and_the_other_is_told() -
 
 def test_two_take_overs_at_once_leave_one_owner() -> None:
     for seed in range(30):
-        world = World(seed)
+        world = PublishedSource(seed)
         world.ready("o")
         both = [world.publisher("p", take_over=True), world.publisher("q", take_over=True)]
         world.run(5)
@@ -371,7 +371,7 @@ def test_two_take_overs_at_once_leave_one_owner() -> None:
 
 
 def test_records_of_strangers_in_the_source_do_not_matter_to_a_publisher() -> None:
-    world = World()
+    world = PublishedSource()
     alien = world.memory.client("alien").appender(lambda: None)
     for value in (None, b"", b"{}", b"BZ\x01\x00\x00\x00\x01\xc1", b"BZ\x02"):
         alien.append(NewRecord(world.target.feed, value))
@@ -380,7 +380,7 @@ def test_records_of_strangers_in_the_source_do_not_matter_to_a_publisher() -> No
 
 
 def test_another_life_in_the_source_is_looked_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    world = World()
+    world = PublishedSource()
     settings = Feed(topics.settings("flights"))
     world.memory.client("admin").admin().create([TopicSpec(settings.topic)])
     world.memory.broker.append(NewRecord(settings, encode(Description("{}", "h", T0 // W, "f", "a1")), b"app"))
@@ -395,7 +395,7 @@ def test_another_life_in_the_source_is_looked_at_once(monkeypatch: pytest.Monkey
 
 
 def test_after_retention_took_the_epoch_record_the_rest_is_still_understood() -> None:
-    world = World()
+    world = PublishedSource()
     first = world.ready("p")
     for n in range(5):
         first.send(row(n))
@@ -408,7 +408,7 @@ def test_after_retention_took_the_epoch_record_the_rest_is_still_understood() ->
 
 def test_after_retention_left_nothing_but_boundaries_the_rows_before_them_still_count() -> None:
     """A live publisher that numbered its rows from 0 again would have them dropped as repeated ones."""
-    world = World()
+    world = PublishedSource()
     first = world.ready("p")
     for n in range(5):
         assert first.send(row(n))
@@ -423,7 +423,7 @@ def test_after_retention_left_nothing_but_boundaries_the_rows_before_them_still_
 
 def test_after_retention_took_all_the_source_is_refused_by_name() -> None:
     """Simulator, seed 610902: claims were numbered from 1 again, and replicas passed them over for ever."""
-    world = World()
+    world = PublishedSource()
     first = world.ready("p")
     first.send(row(0))
     world.run(2)
@@ -454,7 +454,7 @@ def test_after_retention_took_all_the_source_is_refused_by_name() -> None:
     ],
 )
 def test_a_row_that_does_not_fit_the_schema_is_a_dead_letter_and_the_next_one_is_fine(bad: dict, reason: str) -> None:
-    world = World()
+    world = PublishedSource()
     publisher = world.ready("p")
     assert publisher.send(row(0))
     assert not publisher.send(bad)
@@ -470,7 +470,7 @@ def test_a_row_that_does_not_fit_the_schema_is_a_dead_letter_and_the_next_one_is
 
 
 def test_a_dead_letter_holds_the_row() -> None:
-    world = World()
+    world = PublishedSource()
     world.ready("p").send({"carrier": "UA", "n": "x"})
     world.run(1)
     ((_, raw),) = world.dead_letters()
@@ -482,7 +482,7 @@ def test_a_dead_letter_holds_the_row() -> None:
     [(-W, "late"), (AHEAD_MAX_US, "future"), (2.5, "whole number"), (True, "whole number"), ("1", "whole number")],
 )
 def test_an_stime_that_is_late_or_far_ahead_or_no_time_is_a_dead_letter(stime: object, reason: str) -> None:
-    world = World()
+    world = PublishedSource()
     publisher = world.ready("p", lateness_us=0)
     world.scheduler.run_until(T0 + 5 * W)
     bad = world.now + stime if type(stime) is int else stime
@@ -496,7 +496,7 @@ def test_an_stime_that_is_late_or_far_ahead_or_no_time_is_a_dead_letter(stime: o
 
 
 def test_history_needs_an_stime_and_a_wrong_one_in_the_future_does_not_close_the_source() -> None:
-    world = World(origin=0)
+    world = PublishedSource(origin=0)
     publisher = world.ready("p", boundaries=Boundaries.DATA)
     assert not publisher.send(row(0), None)
     assert not publisher.send(row(1), T0 + 10**12)
@@ -509,7 +509,7 @@ def test_history_needs_an_stime_and_a_wrong_one_in_the_future_does_not_close_the
 
 
 def test_batches_stay_below_the_envelope_limit_and_a_large_row_goes_alone() -> None:
-    world = World()
+    world = PublishedSource()
     publisher = world.ready("p")
     wide = {**row(0), "carrier": "x" * 300_000}
     huge = {**row(0), "carrier": "y" * 950_000}
@@ -525,7 +525,7 @@ def test_batches_stay_below_the_envelope_limit_and_a_large_row_goes_alone() -> N
 
 
 def test_an_append_that_the_log_refuses_stops_the_publisher_with_an_error() -> None:
-    world = World()
+    world = PublishedSource()
     publisher = world.ready("p")
     world.memory.client("admin").admin().delete([world.target.feed.topic])
     publisher.send({"bad": 1})
@@ -535,13 +535,13 @@ def test_an_append_that_the_log_refuses_stops_the_publisher_with_an_error() -> N
 
 
 def test_rows_before_the_source_is_claimed_are_an_error() -> None:
-    publisher = World().publisher("p")
+    publisher = PublishedSource().publisher("p")
     with pytest.raises(PublisherError, match="not ready"):
         publisher.send(row(0))
 
 
 def test_positions_of_an_input_skip_what_is_published_and_leave_gaps_for_what_is_bad() -> None:
-    world = World()
+    world = PublishedSource()
     first = world.ready("p")
     first.send(row(0), seq=0)
     first.send({"bad": 1}, seq=1)
@@ -570,7 +570,7 @@ def test_whatever_happens_to_publishers_each_input_row_is_in_the_source_exactly_
     seed: int, gaps: list[int], failures: list[tuple[str, int]], paced: bool, end: bool
 ) -> None:
     """B5, B6: a crash, a cut or a pause after any event; the successor starts its input from the beginning."""
-    world = World(seed)
+    world = PublishedSource(seed)
     at = [T0 + sum(gaps[: i + 1]) for i in range(len(gaps))]
     mode = {"pace": ReplayPace(T0, T0, 1), "boundaries": Boundaries.PACED} if paced else {"boundaries": Boundaries.DATA}
     old = []
@@ -611,7 +611,7 @@ def test_after_boundary_t_there_is_no_row_below_t(
     steps: list[tuple[int, int | None]], boundaries: Boundaries, lateness_us: int
 ) -> None:
     """The promise of A2, for every publisher record as it lies in the log, not only for what a fold lets through."""
-    world = World()
+    world = PublishedSource()
     late = None if boundaries is Boundaries.PACED else lateness_us
     publisher = world.ready("p", boundaries=boundaries, lateness_us=late)
     accepted = 0
@@ -636,7 +636,7 @@ def test_after_boundary_t_there_is_no_row_below_t(
 
 
 def test_what_a_replaced_publisher_still_had_on_its_way_does_not_count() -> None:
-    world = World()
+    world = PublishedSource()
     first = world.ready("p")
     first.send(row(0), seq=0)
     world.run(0.3)

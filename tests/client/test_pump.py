@@ -13,7 +13,7 @@ from borealis_py.client.items import Items, RowRun
 from borealis_py.client.publisher import Publisher
 from borealis_py.client.pump import PROGRESS_ROWS, Pump, PumpProgress, ReplayPace, publish_rows
 from borealis_py.client.session import PublishCounts
-from tests.client.folded import World, inputs, row
+from tests.client.folded import PublishedSource, inputs, row
 
 
 class Sink:
@@ -67,7 +67,7 @@ def lines(*rows: dict[str, object]) -> Items:
 
 
 def test_a_refused_row_is_named_by_its_line_also_where_others_before_it_are_in_the_log_already() -> None:
-    publisher = (world := World()).ready("p")
+    publisher = (world := PublishedSource()).ready("p")
     Pump(publisher, lines(row(0), row(1))).turn(world.now)
     again = Pump(publisher, lines(row(0), row(1), {"bad": 1}))
     again.turn(world.now)
@@ -76,7 +76,7 @@ def test_a_refused_row_is_named_by_its_line_also_where_others_before_it_are_in_t
 
 
 def test_no_row_of_an_input_that_never_repeats_is_in_the_log_already() -> None:
-    publisher = (world := World()).ready("p")
+    publisher = (world := PublishedSource()).ready("p")
     for _ in range(2):
         Pump(publisher, lines(row(0), row(1)), positions=False).turn(world.now)
     assert (publisher.counts.sent, publisher.counts.skipped, publisher.last_seq) == (4, 0, 3)

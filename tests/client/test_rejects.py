@@ -6,7 +6,7 @@ import pytest
 
 from borealis_py.client.ingest import BadLine, InputRow
 from borealis_py.log.records import BatchHeader, unpack_source
-from tests.client.folded import T0, W, World, row
+from tests.client.folded import T0, PublishedSource, W, row
 
 BAD = "malformed: no row"
 
@@ -19,7 +19,7 @@ def told(n: int) -> tuple[int, str, bytes]:
     return n, f"line {n + 1}: {BAD}", b"bad %d" % n
 
 
-def crash(world: World, publisher: object) -> None:
+def crash(world: PublishedSource, publisher: object) -> None:
     world.memory.kill("p")
     publisher.stop()  # type: ignore[attr-defined]
 
@@ -27,7 +27,7 @@ def crash(world: World, publisher: object) -> None:
 @pytest.mark.parametrize("seed", range(40))
 def test_a_dead_letter_is_there_once_wherever_its_publisher_dies(seed: int) -> None:
     """It went to a topic of its own, past the source's log: lost in 38 of 200 worlds, or there twice."""
-    world = World(seed)
+    world = PublishedSource(seed)
     items = [line(0, True), line(1), line(2), line(3, True), line(4, True)]
     first = world.ready("p", rows=items)
     world.run(0.0005 * seed)
@@ -43,7 +43,7 @@ def test_a_dead_letter_is_there_once_wherever_its_publisher_dies(seed: int) -> N
 
 
 def test_a_bad_line_at_the_end_of_the_input_is_not_sent_again() -> None:
-    world = World()
+    world = PublishedSource()
     items = [line(0), line(1, True)]
     first = world.ready("p", rows=items)
     world.run(2)
@@ -55,7 +55,7 @@ def test_a_bad_line_at_the_end_of_the_input_is_not_sent_again() -> None:
 
 
 def test_rejects_share_the_record_of_the_rows_around_them() -> None:
-    world = World()
+    world = PublishedSource()
     publisher = world.ready("p")
     world.scheduler.run_until(T0 + 5 * W + 1)
     for n in range(6):
@@ -71,7 +71,7 @@ def test_rejects_share_the_record_of_the_rows_around_them() -> None:
 
 
 def test_rejects_alone_leave_within_a_bucket() -> None:
-    world = World()
+    world = PublishedSource()
     publisher = world.ready("p")
     publisher.reject(b"bad", "why", None)
     world.run(2 * W / 1e6)
@@ -79,7 +79,7 @@ def test_rejects_alone_leave_within_a_bucket() -> None:
 
 
 def test_rejects_go_before_the_end() -> None:
-    world = World()
+    world = PublishedSource()
     publisher = world.ready("p")
     publisher.reject(b"bad", "why", None)
     publisher.close(end=True)
@@ -89,7 +89,7 @@ def test_rejects_go_before_the_end() -> None:
 
 
 def test_a_burst_of_large_rejects_is_split() -> None:
-    world = World()
+    world = PublishedSource()
     publisher = world.ready("p")
     for n in range(40):
         publisher.reject(b"x" * 60_000, f"why {n}", None)
@@ -99,7 +99,7 @@ def test_a_burst_of_large_rejects_is_split() -> None:
 
 
 def test_a_reject_keeps_no_more_than_a_dead_letter_may() -> None:
-    world = World()
+    world = PublishedSource()
     publisher = world.ready("p")
     publisher.reject(b"x" * 70_000, "\udc80" + "y" * 5_000, None)
     world.run(1)

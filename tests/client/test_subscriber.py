@@ -14,11 +14,11 @@ from borealis_py.log.messages import Threshold, encode
 from borealis_py.log.stream import StreamEncoder
 from sunion.model import Kind, Output, Reject, StableBucket, StableRange
 from sunion.view import Change
-from tests.client.live_world import BUCKETS, FIRST, TOPICS, World, tentative, trims, wait_of
+from tests.client.live_query import BUCKETS, FIRST, TOPICS, LiveQuery, tentative, trims, wait_of
 
 
 def test_a_lower_threshold_shows_what_was_waiting() -> None:
-    world = World()
+    world = LiveQuery()
     subscription = world.subscribe(wait_of(3_000_000))
     world.says(tentative(FIRST))
     assert world.shown(subscription, 1.0) == []
@@ -28,7 +28,7 @@ def test_a_lower_threshold_shows_what_was_waiting() -> None:
 
 
 def test_a_higher_threshold_waits_longer() -> None:
-    world = World()
+    world = LiveQuery()
     subscription = world.subscribe(wait_of(500_000))
     world.threshold(3_000)
     world.says(tentative(FIRST))
@@ -38,7 +38,7 @@ def test_a_higher_threshold_waits_longer() -> None:
 
 
 def test_what_was_set_before_it_opened_counts_and_not_what_its_caller_believed() -> None:
-    world = World()
+    world = LiveQuery()
     world.threshold(700)
     world.threshold(500)
     subscription = world.subscribe(wait_of(3_000_000))
@@ -46,7 +46,7 @@ def test_what_was_set_before_it_opened_counts_and_not_what_its_caller_believed()
 
 
 def test_other_settings_are_not_its_business() -> None:
-    world = World()
+    world = LiveQuery()
     subscription = world.subscribe(wait_of(3_000_000))
     world.threshold(500, query="other")
     world.setting("policy/q", b'{"failure":"delay","stabilization":"delay"}')
@@ -58,7 +58,7 @@ def test_other_settings_are_not_its_business() -> None:
 
 @pytest.mark.parametrize("value", [encode(Threshold(1)), b"{", b'{"threshold_us":"soon"}', None])
 def test_a_bad_threshold_is_named_and_changes_nothing(value: bytes | None) -> None:
-    world = World()
+    world = LiveQuery()
     subscription = world.subscribe(wait_of(3_000_000))
     world.setting("threshold/q", value)
     with capture_logs() as lines:
@@ -68,7 +68,7 @@ def test_a_bad_threshold_is_named_and_changes_nothing(value: bytes | None) -> No
 
 
 def test_one_that_is_not_to_follow_keeps_its_wait() -> None:
-    world = World()
+    world = LiveQuery()
     subscription = world.subscribe(123_000, None)
     world.threshold(500)
     world.shown(subscription, 0.1)
@@ -76,7 +76,7 @@ def test_one_that_is_not_to_follow_keeps_its_wait() -> None:
 
 
 def test_a_record_that_no_replica_has_written_is_passed_over() -> None:
-    world = World()
+    world = LiveQuery()
     live = world.subscribe(2_000_000)
     with capture_logs() as logs:
         world._writer.append(NewRecord(TOPICS[1], b"garbage", timestamp_ms=BUCKETS.timestamp_ms(FIRST)))
@@ -94,7 +94,7 @@ class Texts:
 
 
 def test_rows_of_another_schema_are_passed_over() -> None:
-    world = World()
+    world = LiveQuery()
     live = world.subscribe(2_000_000)
     other = StreamEncoder(TOPICS[0], "a1", BUCKETS, Texts(), "another schema")  # type: ignore[arg-type]
     with capture_logs() as logs:
@@ -106,7 +106,7 @@ def test_rows_of_another_schema_are_passed_over() -> None:
 
 
 def test_who_waits_for_another_replica_is_told_when_to_look_again() -> None:
-    world = World()
+    world = LiveQuery()
     subscription = world.subscribe(wait_of(1_000_000))
     assert subscription.next_wakeup() == world.clock.now_us() + LOOK_US, "the first question is not answered"
     world.shown(subscription, 0.1)
@@ -171,7 +171,7 @@ def test_a_tentative_change_says_why_it_is_one(change: Change, certain: bool, wh
 
 def test_what_lies_behind_a_cursor_that_waits_is_left_in_the_log_until_it_can_be_used() -> None:
     """r0's topic begins beyond what is needed next (retention took the rest), and r1, which has it, is slow."""
-    world = World()
+    world = LiveQuery()
     subscription = world.subscribe(wait_of(1_000_000))
     world.says(StableRange(1, FIRST + 5, FIRST + 6))
     world.shown(subscription, 0.2)
@@ -186,7 +186,7 @@ def test_what_lies_behind_a_cursor_that_waits_is_left_in_the_log_until_it_can_be
 
 
 def test_a_view_goes_back_and_forth_between_topics_with_holes() -> None:
-    world = World()
+    world = LiveQuery()
     world.says(StableRange(1, FIRST, FIRST + 3))
     world.says(StableRange(1, FIRST + 2, FIRST + 6), by=world.other)
     subscription = world.subscribe(wait_of(1_000_000))
@@ -198,7 +198,7 @@ def test_a_view_goes_back_and_forth_between_topics_with_holes() -> None:
 
 def test_a_cursor_that_is_slower_than_trimming_goes_on_behind_what_is_deleted() -> None:
     """What it lacks came from the other replica."""
-    world = World()
+    world = LiveQuery()
     subscription = world.subscribe(wait_of(1_000_000))
     world.shown(subscription, 0.1)
     subscription._stopped[TOPICS[0]] = 0

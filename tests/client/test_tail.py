@@ -16,7 +16,7 @@ from borealis_py.log.source_tail import TailEntry, entry_of, resumable
 from borealis_py.simulation.log.network import CutDirection, cut_of
 from sunion.model import FOREVER
 from sunion.source import SourceFold
-from tests.client.folded import AHEAD_MAX_US, T0, W, World, row
+from tests.client.folded import AHEAD_MAX_US, T0, PublishedSource, W, row
 
 TARGET = Target("a", "a1", "s", W, T0 // W, ahead_max_us=AHEAD_MAX_US)
 
@@ -69,7 +69,7 @@ def test_a_record_without_a_boundary_does_not_tell() -> None:
 def test_the_tail_says_what_the_whole_log_says_or_nothing(seed: int) -> None:
     """Publishers that fence each other, zombies that do not know it, and cut off ones that cannot: every suffix."""
     rng = random.Random(seed)
-    world = World(seed)
+    world = PublishedSource(seed)
     live = {}
     for i in range(4):
         uid = f"p{i}"
@@ -102,7 +102,7 @@ def test_the_tail_says_what_the_whole_log_says_or_nothing(seed: int) -> None:
 
 
 def test_a_start_reads_the_end_of_a_long_log_and_not_all_of_it() -> None:
-    world = World()
+    world = PublishedSource()
     first = world.ready("p")
     first.send(row(0))
     world.run(40)

@@ -15,10 +15,10 @@ from borealis_py.log.stream_topics import StreamTopics
 from borealis_py.simulation.log.reader import MemoryLookup
 from sunion.errors import RetentionLost
 from sunion.model import Kind, StableRange
-from tests.client.live_world import FIRST, TOPICS, World, tentative, trims, wait_of
+from tests.client.live_query import FIRST, TOPICS, LiveQuery, tentative, trims, wait_of
 
 
-def says_and_trims(world: World) -> None:
+def says_and_trims(world: LiveQuery) -> None:
     """r1 has died at the third bucket; what r0 has said is deleted up to the sixth, and goes on."""
     world.says(*(StableRange(1, bucket, bucket + 1) for bucket in range(FIRST, FIRST + 3)), by=world.other)
     world.says(*(StableRange(1, bucket, bucket + 1) for bucket in range(FIRST, FIRST + 9)))
@@ -27,7 +27,7 @@ def says_and_trims(world: World) -> None:
 
 def test_a_view_that_begins_late_begins_at_what_is_kept() -> None:
     """r1 has died before: its topic reaches further back, and ends."""
-    world = World()
+    world = LiveQuery()
     says_and_trims(world)
     subscription = world.subscribe(wait_of(1_000_000))
     shown = world.shown(subscription, 0.2)
@@ -37,7 +37,7 @@ def test_a_view_that_begins_late_begins_at_what_is_kept() -> None:
 
 def test_a_view_begins_at_what_is_kept_though_it_is_trimmed_while_it_looks() -> None:
     """Chaos, seed 170004: it had found where all is kept, then that was deleted, and it waited for ever."""
-    world, find = World(), StreamTopics.first_kept
+    world, find = LiveQuery(), StreamTopics.first_kept
     says_and_trims(world)
 
     def found_then_trimmed(topics: StreamTopics, bucket: int) -> int:
@@ -51,7 +51,7 @@ def test_a_view_begins_at_what_is_kept_though_it_is_trimmed_while_it_looks() -> 
 
 
 def test_a_view_that_has_shown_nothing_begins_later_where_its_first_bucket_is_deleted() -> None:
-    world = World()
+    world = LiveQuery()
     says_and_trims(world)
     subscription = world.subscribe(wait_of(1_000_000))
     trims(world, FIRST + 7)
@@ -59,7 +59,7 @@ def test_a_view_that_has_shown_nothing_begins_later_where_its_first_bucket_is_de
     assert subscription.stream.next == FIRST + 9
 
 
-def trims_at_look(world: World, nth: int, below: int) -> Any:
+def trims_at_look(world: LiveQuery, nth: int, below: int) -> Any:
     """What lies below a bucket is deleted right before the `nth` look into a topic."""
     read, looks = MemoryLookup.read, count(1)
 
@@ -73,7 +73,7 @@ def trims_at_look(world: World, nth: int, below: int) -> Any:
 
 @pytest.mark.parametrize("nth", range(1, 8))
 def test_what_is_deleted_between_two_looks_ends_no_view(nth: int) -> None:
-    world = World()
+    world = LiveQuery()
     says_and_trims(world)
     with trims_at_look(world, nth, FIRST + 6):
         subscription = world.subscribe(wait_of(1_000_000), None)
@@ -86,7 +86,7 @@ def test_what_is_deleted_between_two_looks_ends_no_view(nth: int) -> None:
 
 def test_a_view_that_begins_later_has_not_read_anything() -> None:
     """What it had asked before does not tell that nothing stable lies behind a tentative bucket that waited long."""
-    world = World()
+    world = LiveQuery()
     says_and_trims(world)
     subscription = world.subscribe(wait_of(1_000_000))
     world.says(StableRange(1, FIRST + 7, FIRST + 9), StableRange(1, FIRST + 9, FIRST + 10), by=world.other)
@@ -100,7 +100,7 @@ def test_a_view_that_begins_later_has_not_read_anything() -> None:
 
 def test_a_view_whose_first_bucket_one_topic_after_the_other_deletes_begins_later() -> None:
     """The cursor that waited at the first topic for the other one goes on, too."""
-    world = World()
+    world = LiveQuery()
     subscription = world.subscribe(wait_of(1_000_000))
     world.shown(subscription, 0.1)
     subscription._reader.stop(TOPICS[1])
@@ -117,7 +117,7 @@ def test_a_view_whose_first_bucket_one_topic_after_the_other_deletes_begins_late
 
 
 def test_a_view_that_falls_behind_what_is_kept_is_told_so() -> None:
-    world = World()
+    world = LiveQuery()
     subscription = world.subscribe(wait_of(1_000_000))
     world.says(StableRange(1, FIRST, FIRST + 1))
     assert world.shown(subscription, 0.1)
@@ -129,7 +129,7 @@ def test_a_view_that_falls_behind_what_is_kept_is_told_so() -> None:
 
 def test_a_view_that_falls_behind_one_topic_finds_the_rest_in_another() -> None:
     """r0 has deleted what is to be shown next, and r1 has it: a view is told of a loss only where there is one."""
-    world = World()
+    world = LiveQuery()
     subscription = world.subscribe(wait_of(1_000_000))
     world.shown(subscription, 0.1)
     subscription._reader.stop(TOPICS[1])

@@ -19,14 +19,14 @@ CLUSTERS = [
 ]
 
 
-class World(LogWorld, Protocol):
+class ForeignLogWorld(LogWorld, Protocol):
     """A log under test that can grow topics."""
 
     def grow(self, topic: str, partitions: int) -> None: ...
 
 
 @pytest.fixture(params=CLUSTERS)
-def world(request: pytest.FixtureRequest) -> Iterator[World]:
+def world(request: pytest.FixtureRequest) -> Iterator[ForeignLogWorld]:
     module, name = request.param.split(":")
     kind = getattr(import_module(module), name)
     made = kind(*(request.getfixturevalue(needed) for needed in kind.FIXTURES))
@@ -34,11 +34,11 @@ def world(request: pytest.FixtureRequest) -> Iterator[World]:
     made.close()
 
 
-def cluster(world: World, client: str = "a") -> ForeignLog:
+def cluster(world: ForeignLogWorld, client: str = "a") -> ForeignLog:
     return cast(ForeignLog, world.log(client))
 
 
-def refused(world: World, reader: Reader) -> LogError:
+def refused(world: ForeignLogWorld, reader: Reader) -> LogError:
     """Poll until that is an error, and return it."""
     errors: list[LogError] = []
 
@@ -53,7 +53,7 @@ def refused(world: World, reader: Reader) -> LogError:
     return errors[0]
 
 
-def test_a_topic_tells_how_many_partitions_it_has_also_after_it_grew(world: World) -> None:
+def test_a_topic_tells_how_many_partitions_it_has_also_after_it_grew(world: ForeignLogWorld) -> None:
     topic = world.make_topic(2)
     watch = cluster(world).topic_watch(topic, world.wake)
     query = watch.ask_partitions()
@@ -68,7 +68,7 @@ def test_a_topic_tells_how_many_partitions_it_has_also_after_it_grew(world: Worl
     watch.close()
 
 
-def test_there_is_no_partition_of_a_topic_that_does_not_exist_and_asking_makes_none(world: World) -> None:
+def test_there_is_no_partition_of_a_topic_that_does_not_exist_and_asking_makes_none(world: ForeignLogWorld) -> None:
     topic = f"{world.make_topic()}.missing"
     watch = cluster(world).topic_watch(topic, world.wake)
     for _ in range(2):
@@ -87,7 +87,7 @@ def test_there_is_no_partition_of_a_topic_that_does_not_exist_and_asking_makes_n
     watch.close()
 
 
-def test_both_ends_of_all_partitions_come_in_one_answer_and_those_without_one_are_named(world: World) -> None:
+def test_both_ends_of_all_partitions_come_in_one_answer_and_those_without_one_are_named(world: ForeignLogWorld) -> None:
     topic = world.make_topic(2)
     fill(world, Feed(topic, 1), ["a", "b", "c"])
     watch = cluster(world).topic_watch(topic, world.wake)
@@ -96,7 +96,7 @@ def test_both_ends_of_all_partitions_come_in_one_answer_and_those_without_one_ar
     watch.close()
 
 
-def test_an_open_transaction_is_written_and_not_committed_until_it_ends(world: World) -> None:
+def test_an_open_transaction_is_written_and_not_committed_until_it_ends(world: ForeignLogWorld) -> None:
     topic, progress = world.make_topic(), Feed(world.make_topic())
     feed = Feed(topic)
     fill(world, feed, ["a"])
@@ -136,7 +136,7 @@ def test_an_open_transaction_is_written_and_not_committed_until_it_ends(world: W
     transactor.close()
 
 
-def test_the_first_offsets_are_those_that_retention_has_left(world: World) -> None:
+def test_the_first_offsets_are_those_that_retention_has_left(world: ForeignLogWorld) -> None:
     topic = world.make_topic(2)
     fill(world, Feed(topic, 1), ["a", "b", "c"])
     world.delete_before(Feed(topic, 1), 2)
@@ -146,7 +146,7 @@ def test_the_first_offsets_are_those_that_retention_has_left(world: World) -> No
     watch.close()
 
 
-def test_an_error_of_a_cursor_says_where_reading_can_go_on(world: World) -> None:
+def test_an_error_of_a_cursor_says_where_reading_can_go_on(world: ForeignLogWorld) -> None:
     feed = Feed(world.make_topic())
     fill(world, feed, ["a", "b", "c"])
     world.delete_before(feed, 2)

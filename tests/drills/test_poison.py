@@ -26,7 +26,7 @@ from tests.drills.app import drill_app
 from tests.drills.network import BUCKET_US, CHAIN, COLUMNS, NODE, PARTED, SOURCES, poisoned, row_of
 from tests.drills.poison import KERNEL, PUBLISHER, WHATS, Plan, line_of
 from tests.support.right import exactly
-from tests.verify.handmade import B0, World, good, source_log
+from tests.verify.handmade import B0, HandmadeTopics, good, source_log
 from tests.verify.records import record
 
 SCHEMA = {"origin": "string", "k": "int64", "v": "int64"}
@@ -78,7 +78,7 @@ REFUSED, ROW = 9, 11
 """Tuples of `a` in place of which its publisher refused a line, and took a row that the kernel refuses."""
 
 
-def poisoned_world(network: Network = CHAIN) -> World:
+def poisoned_world(network: Network = CHAIN) -> HandmadeTopics:
     """A good history of it."""
     logs = {s: source_log(s) for s in SOURCES}
     log = logs["a"]
@@ -107,52 +107,52 @@ def test_poison_that_was_told_once_gives_no_word(network: Network) -> None:
     assert (verdict.looked_at["dead letters"], verdict.looked_at["refused by kernels"]) == (4, 1)
 
 
-def refuses_a_good_line(w: World) -> None:
+def refuses_a_good_line(w: HandmadeTopics) -> None:
     del w.poison["a"][REFUSED]
 
 
-def takes_what_is_no_row(w: World) -> None:
+def takes_what_is_no_row(w: HandmadeTopics) -> None:
     w.poison["a"][8] = False
 
 
-def sends_another_row(w: World) -> None:
+def sends_another_row(w: HandmadeTopics) -> None:
     w.poison["a"][12] = True
 
 
-def loses_what_a_publisher_refused(w: World) -> None:
+def loses_what_a_publisher_refused(w: HandmadeTopics) -> None:
     del w.dead[-2]
 
 
-def tells_another_line(w: World) -> None:
+def tells_another_line(w: HandmadeTopics) -> None:
     w.dead[-2] = replace(w.dead[-2], seq=REFUSED + 1)
 
 
-def loses_what_a_kernel_refused(w: World) -> None:
+def loses_what_a_kernel_refused(w: HandmadeTopics) -> None:
     del w.dead[-1]
 
 
-def repeats_what_a_kernel_refused(w: World) -> None:
+def repeats_what_a_kernel_refused(w: HandmadeTopics) -> None:
     w.dead.append(w.dead[-1])
 
 
-def tells_it_with_another_bucket(w: World) -> None:
+def tells_it_with_another_bucket(w: HandmadeTopics) -> None:
     w.dead[-1] = replace(w.dead[-1], bucket=w.dead[-1].bucket + 1)
 
 
-def tells_it_without_its_row(w: World) -> None:
+def tells_it_without_its_row(w: HandmadeTopics) -> None:
     w.dead[-1] = replace(w.dead[-1], raw=b"[]")
 
 
-def tells_it_for_another_node(w: World) -> None:
+def tells_it_for_another_node(w: HandmadeTopics) -> None:
     w.dead[-1] = replace(w.dead[-1], node="sums")
 
 
-def refuses_a_row_that_is_good(w: World) -> None:
+def refuses_a_row_that_is_good(w: HandmadeTopics) -> None:
     w.dead.append(letter_of(NODE, w.sources["a"].rows[5]))
 
 
 LOST, TWICE, TORN = {AnomalyKind.LOST_WRITE}, {AnomalyKind.DUPLICATE}, {AnomalyKind.INCONSISTENT_OFFSETS}
-FAULTS: list[tuple[Callable[[World], None], set[AnomalyKind]]] = [
+FAULTS: list[tuple[Callable[[HandmadeTopics], None], set[AnomalyKind]]] = [
     (refuses_a_good_line, LOST),
     (takes_what_is_no_row, TORN),
     (sends_another_row, TORN),
@@ -168,7 +168,7 @@ FAULTS: list[tuple[Callable[[World], None], set[AnomalyKind]]] = [
 
 
 @pytest.mark.parametrize(("fault", "kinds"), [pytest.param(f, w, id=f.__name__) for f, w in FAULTS])
-def test_what_else_is_made_of_poison_is_told(fault: Callable[[World], None], kinds: set[AnomalyKind]) -> None:
+def test_what_else_is_made_of_poison_is_told(fault: Callable[[HandmadeTopics], None], kinds: set[AnomalyKind]) -> None:
     world = poisoned_world()
     fault(world)
     assert world.judge().kinds == kinds

@@ -52,7 +52,7 @@ STEPS = st.lists(
 )
 
 
-class World:
+class WatermarkModel:
     """Producers, a broker and a reader, against the rule. `by_value`: every input takes from every partition."""
 
     def __init__(self, by_value: bool, expect: int | None, by_data: bool = False) -> None:
@@ -106,7 +106,7 @@ class World:
 def test_no_row_that_is_in_time_is_ever_below_what_was_promised(
     steps: list, by_value: bool, expect: int | None
 ) -> None:
-    world = World(by_value, expect)
+    world = WatermarkModel(by_value, expect)
     for name, *args in [*steps, ("wait", 100), *(("read", p, 1_000) for p in range(3))]:
         getattr(world, name)(*args)
         world.promise()
@@ -114,7 +114,7 @@ def test_no_row_that_is_in_time_is_ever_below_what_was_promised(
 
 @given(STEPS, st.booleans())
 def test_once_all_is_read_the_promise_is_the_time_of_asking(steps: list, by_value: bool) -> None:
-    world = World(by_value, None)
+    world = WatermarkModel(by_value, None)
     for name, *args in [*steps, ("wait", 100)]:
         getattr(world, name)(*args)
     asked = world.now
@@ -132,7 +132,7 @@ def counted(*args: int, **more: Any) -> Watermarks:
 
 
 def test_an_open_transaction_holds_the_boundary() -> None:
-    world = World(False, None)
+    world = WatermarkModel(False, None)
     world.write(0, 0, 0, 60)
     world.wait(10)
     world.ask(7)
@@ -144,7 +144,7 @@ def test_an_open_transaction_holds_the_boundary() -> None:
 
 
 def test_a_partition_that_tells_no_end_holds_its_input_only() -> None:
-    world = World(False, None)
+    world = WatermarkModel(False, None)
     world.ask(7)
     world.wait(50)
     world.ask(0b110)  # partition 0 has no leader
@@ -152,7 +152,7 @@ def test_a_partition_that_tells_no_end_holds_its_input_only() -> None:
 
 
 def test_by_the_data_silence_holds_and_the_clock_moves_nothing() -> None:
-    world = World(False, None, by_data=True)
+    world = WatermarkModel(False, None, by_data=True)
     world.ask(7)
     assert world.rule.boundary(1) == NEVER
     world.write(1, 1, 5, 0)
@@ -172,7 +172,7 @@ def test_by_the_data_a_successor_goes_on_from_what_was_promised() -> None:
 
 
 def test_with_expect_a_silent_input_stays_where_its_last_record_came() -> None:
-    world = World(False, 40)
+    world = WatermarkModel(False, 40)
     world.ask(7)  # its record comes after this
     world.wait(3)
     world.write(1, 1, 0, 0)
@@ -212,7 +212,7 @@ def test_with_expect_a_heartbeat_moves_the_boundary_though_it_is_no_row() -> Non
 
 
 def test_rows_of_one_value_do_not_move_the_input_of_another_that_is_expected() -> None:
-    world = World(True, 40)
+    world = WatermarkModel(True, 40)
     world.ask(7)
     world.write(0, 0, 0, 0)
     world.read(0, 1)
@@ -242,7 +242,7 @@ def test_a_reader_far_behind_remembers_few_ends_and_still_gets_the_last() -> Non
 
 
 def test_a_row_ahead_of_the_clock_promises_nothing_for_others() -> None:
-    world = World(False, None)
+    world = WatermarkModel(False, None)
     world.ask(7)
     world.rule.saw(0, 0, T0 + 500)
     world.rule.saw(0, 2, T0 + 700)
@@ -297,7 +297,7 @@ def test_by_the_data_nothing_is_expected() -> None:
     assert rule.boundary(0) == 290
 
 
-class ChangingWorld(World):
+class ChangingWorld(WatermarkModel):
     """The same while users change what is set. `waived`: by partition, the time below which rows may be late now."""
 
     def __init__(self, by_value: bool, expect: int | None) -> None:

@@ -65,7 +65,7 @@ class Held:
         return len(self._pending) + self._due.qsize()
 
 
-class World:
+class HeldAppender:
     """An appender, and the producers that it opened."""
 
     def __init__(self, waiter: Waiter) -> None:
@@ -96,8 +96,8 @@ class World:
 
 
 @pytest.fixture
-def world(monkeypatch: pytest.MonkeyPatch, waiter: Waiter) -> Iterator[World]:
-    made = World(waiter)
+def world(monkeypatch: pytest.MonkeyPatch, waiter: Waiter) -> Iterator[HeldAppender]:
+    made = HeldAppender(waiter)
     monkeypatch.setattr("borealis_py.kafka.appender._CLOSE_S", 0.0)
     monkeypatch.setattr("borealis_py.kafka.appender.Producer", made.open)
     made.appender = KafkaAppender("nowhere:1", {}, waiter.wake)
@@ -105,7 +105,7 @@ def world(monkeypatch: pytest.MonkeyPatch, waiter: Waiter) -> Iterator[World]:
     made.appender.close()
 
 
-def test_heartbeats_of_an_outage_do_not_come_as_a_block(world: World) -> None:
+def test_heartbeats_of_an_outage_do_not_come_as_a_block(world: HeldAppender) -> None:
     """A replica that reads its own hundreds before those of its peers would take these for dead."""
     for n in range(300):
         world.beat(b"%d" % n)
@@ -116,21 +116,23 @@ def test_heartbeats_of_an_outage_do_not_come_as_a_block(world: World) -> None:
     assert world.appender.waiting == 0
 
 
-def test_what_is_acknowledged_in_time_is_all_sent_at_once(world: World) -> None:
+def test_what_is_acknowledged_in_time_is_all_sent_at_once(world: HeldAppender) -> None:
     for n in range(5):
         world.beat(b"%d" % n)
         assert world.producer.sent[n:] == [b"%d" % n]
         world.hears()
 
 
-def test_one_that_fails_makes_way_for_the_next(world: World) -> None:
+def test_one_that_fails_makes_way_for_the_next(world: HeldAppender) -> None:
     world.beat(b"0")
     world.beat(b"1")
     world.producer.deliver(KafkaError(KafkaError.MSG_SIZE_TOO_LARGE))
     world.sends(b"0", b"1")
 
 
-def test_one_that_is_refused_at_once_makes_way_for_the_next(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_one_that_is_refused_at_once_makes_way_for_the_next(
+    world: HeldAppender, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def refuse(*_: object) -> None:
         raise KafkaException(KafkaError(KafkaError.MSG_SIZE_TOO_LARGE))
 
@@ -141,14 +143,14 @@ def test_one_that_is_refused_at_once_makes_way_for_the_next(world: World, monkey
     assert world.producer.sent == [b"1"]
 
 
-def test_each_key_of_each_feed_has_its_own_place(world: World) -> None:
+def test_each_key_of_each_feed_has_its_own_place(world: HeldAppender) -> None:
     world.beat(b"0", b"q/0")
     world.beat(b"1", b"q/1")
     world.appender.append(NewRecord(STATUS, b"2", b"q/0", conflatable=True))
     assert world.producer.sent == [b"0", b"1", b"2"]
 
 
-def test_whatever_else_is_sent_meanwhile_does_not_wait(world: World) -> None:
+def test_whatever_else_is_sent_meanwhile_does_not_wait(world: HeldAppender) -> None:
     world.beat(b"0")
     world.beat(b"1")
     for n in range(2):
@@ -157,7 +159,7 @@ def test_whatever_else_is_sent_meanwhile_does_not_wait(world: World) -> None:
     assert world.producer.sent[1:] == [b"row 0", b"event 0", b"row 1", b"event 1"]
 
 
-def test_a_newer_record_that_must_be_read_goes_at_once_and_no_older_one_after_it(world: World) -> None:
+def test_a_newer_record_that_must_be_read_goes_at_once_and_no_older_one_after_it(world: HeldAppender) -> None:
     """A heartbeat with digests, say: it takes the place of what waits, and what comes next waits for it, too."""
     world.beat(b"0")
     world.beat(b"1")
@@ -171,13 +173,13 @@ def test_a_newer_record_that_must_be_read_goes_at_once_and_no_older_one_after_it
     world.sends(b"0", b"2", b"3")
 
 
-def test_one_whose_delivery_is_asked_for_is_never_left_out(world: World) -> None:
+def test_one_whose_delivery_is_asked_for_is_never_left_out(world: HeldAppender) -> None:
     for n in range(3):
         world.appender.append(NewRecord(CONTROL, b"%d" % n, b"q/0", conflatable=True), n)
     assert world.producer.sent == [b"0", b"1", b"2"]
 
 
-def test_while_the_producer_is_full_the_newest_waits_behind_what_must_be_read(world: World) -> None:
+def test_while_the_producer_is_full_the_newest_waits_behind_what_must_be_read(world: HeldAppender) -> None:
     world.producer.refusals = math.inf
     world.beat(b"0")
     world.appender.append(NewRecord(CONTROL, b"1", b"q/0"))
@@ -190,7 +192,7 @@ def test_while_the_producer_is_full_the_newest_waits_behind_what_must_be_read(wo
     world.sends(b"1", b"3")
 
 
-def test_room_that_there_is_suddenly_does_not_let_the_newest_past_what_was_appended_before(world: World) -> None:
+def test_room_that_there_is_suddenly_does_not_let_the_newest_past_what_was_appended_before(world: HeldAppender) -> None:
     with world.appender._lock:  # the appender's thread waits
         world.producer.refusals = 1
         world.appender.append(NewRecord(CONTROL, b"0", b"q/0"))
@@ -202,7 +204,7 @@ def test_room_that_there_is_suddenly_does_not_let_the_newest_past_what_was_appen
     world.sends(b"0", b"1")
 
 
-def test_a_flush_sends_what_waits(world: World) -> None:
+def test_a_flush_sends_what_waits(world: HeldAppender) -> None:
     world.beat(b"0")
     world.beat(b"1")
     assert not world.appender.flush(0.0)
@@ -212,7 +214,7 @@ def test_a_flush_sends_what_waits(world: World) -> None:
     assert world.producer.sent == [b"0", b"1"]
 
 
-def test_another_producer_begins_with_what_waited(world: World) -> None:
+def test_another_producer_begins_with_what_waited(world: HeldAppender) -> None:
     world.beat(b"0")
     world.beat(b"1")
     with world.appender._lock:
@@ -221,7 +223,7 @@ def test_another_producer_begins_with_what_waited(world: World) -> None:
     world.sends(b"1")
 
 
-def test_a_late_report_of_a_former_producer_frees_no_place(world: World) -> None:
+def test_a_late_report_of_a_former_producer_frees_no_place(world: HeldAppender) -> None:
     former = world.producer
     world.beat(b"0")
     on_delivery, message = former._pending.popleft()  # the purge does not report it

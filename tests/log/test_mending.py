@@ -8,31 +8,29 @@ from itertools import pairwise
 import pytest
 
 from borealis_py.log import topics
-from borealis_py.log.base import Feed, NewRecord, TopicSpec
+from borealis_py.log.base import Feed, NewRecord
 from borealis_py.log.corrected import Progress, letter_id, progress_record, read_gap, row_id, transaction
 from borealis_py.log.description import Life
 from borealis_py.log.mending import Mender
 from borealis_py.log.progress import Published
-from borealis_py.simulation.cluster.clock import Scheduler
 from borealis_py.simulation.log.broker import Partition
-from borealis_py.simulation.log.client import MemoryLog
 from borealis_py.simulation.log.reader import MemoryLookup
 from sunion.bucket import Buckets
 from sunion.model import Output, Reject
 from tests.reconcile.list_world import ListKernel
+from tests.support.simulated_app import SimulatedApp
 
 APP, NODE, ORIGIN = "shop", "sums", 10
 PROGRESS, ROWS, LETTERS = Feed(topics.progress(APP, NODE)), topics.corrected(APP, NODE), Feed(topics.deadletter(APP))
 ALL = (PROGRESS, ROWS, LETTERS)
 
 
-class World:
+class HidingBroker(SimulatedApp):
     """One node's transactions, whose ends are written into all partitions but those that `loses` names."""
 
     def __init__(self) -> None:
-        self.log = MemoryLog(Scheduler(1_700_000_000_000_000), 0)
+        super().__init__(*(feed.topic for feed in ALL), topics.acks(APP))
         self.client = self.log.client("a")
-        self.client.admin().create([TopicSpec(feed.topic) for feed in (*ALL, Feed(topics.acks(APP)))])
         self.closed: int | None = None
         self.gap = True
         self.loses: Collection[Feed] = ()
@@ -91,19 +89,19 @@ def both(first: int, end: int) -> tuple[list[str], list[str]]:
 
 
 @pytest.fixture
-def world() -> World:
-    world = World()
+def world() -> HidingBroker:
+    world = HidingBroker()
     world.publish(10, 12)
     return world
 
 
-def test_where_nothing_is_wrong_nothing_is_done(world: World) -> None:
+def test_where_nothing_is_wrong_nothing_is_done(world: HidingBroker) -> None:
     world.write(records(12, 14), commit=False)
-    assert World().mended() == world.mended() == []
+    assert HidingBroker().mended() == world.mended() == []
     assert world.upto() == 12
 
 
-def test_what_has_no_end_at_all_is_ended(world: World) -> None:
+def test_what_has_no_end_at_all_is_ended(world: HidingBroker) -> None:
     world.publish(12, 14, loses=ALL)
     assert world.mended() == [False]
     assert (world.upto(), world.seen()) == (12, both(10, 12))
@@ -113,7 +111,7 @@ def test_what_has_no_end_at_all_is_ended(world: World) -> None:
     "lost", [(ROWS,), (LETTERS,), (PROGRESS,), (ROWS, LETTERS), (PROGRESS, ROWS), (PROGRESS, LETTERS)]
 )
 @pytest.mark.parametrize("hidden", [False, True], ids=["hangs", "another's abort hid it"])
-def test_what_has_an_end_anywhere_was_committed(world: World, lost: tuple[Feed, ...], hidden: bool) -> None:
+def test_what_has_an_end_anywhere_was_committed(world: HidingBroker, lost: tuple[Feed, ...], hidden: bool) -> None:
     world.publish(12, 14, loses=lost)
     if hidden:
         world.write(records(14, 16), commit=False)
@@ -122,7 +120,7 @@ def test_what_has_an_end_anywhere_was_committed(world: World, lost: tuple[Feed, 
     assert world.mended() == []
 
 
-def test_what_is_written_again_keeps_its_time_and_is_told(world: World) -> None:
+def test_what_is_written_again_keeps_its_time_and_is_told(world: HidingBroker) -> None:
     """Of rows that is their buckets', of dead letters that of the log."""
     world.publish(12, 14, loses=(ROWS,))
     world.write(records(14, 16), commit=False)
@@ -142,7 +140,7 @@ def test_what_is_written_again_keeps_its_time_and_is_told(world: World) -> None:
 
 @pytest.mark.parametrize("hidden", [(), (PROGRESS,), (LETTERS,)], ids=["nothing", "its progress", "its dead letter"])
 def test_what_was_not_committed_of_buckets_that_are_lost_by_now_stays_away(
-    world: World, hidden: tuple[Feed, ...]
+    world: HidingBroker, hidden: tuple[Feed, ...]
 ) -> None:
     """Simulator, seed 86007531: who takes over again found rows that nobody could see below what was published."""
     world.write(records(12, 14), commit=False)
@@ -155,7 +153,7 @@ def test_what_was_not_committed_of_buckets_that_are_lost_by_now_stays_away(
 
 
 @pytest.mark.parametrize("lost", [(PROGRESS,), (LETTERS,)], ids=["its progress", "its dead letter"])
-def test_a_gap_is_named_again_where_it_was_hidden(world: World, lost: tuple[Feed, ...]) -> None:
+def test_a_gap_is_named_again_where_it_was_hidden(world: HidingBroker, lost: tuple[Feed, ...]) -> None:
     world.write(gap(12, 15), loses=lost)
     world.write(records(15, 16), commit=False)
     assert world.mended() == [True]
@@ -165,7 +163,7 @@ def test_a_gap_is_named_again_where_it_was_hidden(world: World, lost: tuple[Feed
     assert (world.upto(), world.mended()) == (15, [])
 
 
-def test_progress_that_cannot_be_hides_no_gap(world: World) -> None:
+def test_progress_that_cannot_be_hides_no_gap(world: HidingBroker) -> None:
     world.write(gap(12, 15), loses=(PROGRESS, LETTERS))
     world.write(records(15, 16, letters=0), loses=(PROGRESS,))
     world.write(records(16, 17), commit=False)
@@ -181,7 +179,7 @@ def test_progress_that_cannot_be_hides_no_gap(world: World) -> None:
     "hidden", [(), (LETTERS,), (PROGRESS,), (ROWS,), (PROGRESS, ROWS), (PROGRESS, LETTERS), (ROWS, LETTERS)]
 )
 def test_a_gap_that_was_not_committed_is_not_named_over_what_is_published(
-    world: World, hidden: tuple[Feed, ...], steps: tuple[int, ...], known: int | None
+    world: HidingBroker, hidden: tuple[Feed, ...], steps: tuple[int, ...], known: int | None
 ) -> None:
     """Another replica had lost nothing, and published the buckets."""
     world.write(gap(12, 15), commit=False)
@@ -193,7 +191,7 @@ def test_a_gap_that_was_not_committed_is_not_named_over_what_is_published(
     assert world.gaps() == []
 
 
-def test_progress_in_the_middle_shows_that_a_gap_was_not_committed(world: World) -> None:
+def test_progress_in_the_middle_shows_that_a_gap_was_not_committed(world: HidingBroker) -> None:
     """Without it: buckets 12 to 14 had no output."""
     world.write(gap(12, 15), commit=False)
     for end, loses in ((14, (PROGRESS,)), (15, (PROGRESS,))):
@@ -204,7 +202,7 @@ def test_progress_in_the_middle_shows_that_a_gap_was_not_committed(world: World)
     assert (world.upto(), world.gaps()) == (16, [])
 
 
-def test_whatever_the_guarantee_is_now_no_aborted_gap_is_told_of(world: World) -> None:
+def test_whatever_the_guarantee_is_now_no_aborted_gap_is_told_of(world: HidingBroker) -> None:
     world.write(gap(12, 15), commit=False)
     world.write(records(12, 16, letters=0))
     world.gap = False
@@ -213,7 +211,7 @@ def test_whatever_the_guarantee_is_now_no_aborted_gap_is_told_of(world: World) -
 
 
 @pytest.mark.parametrize("rows", [(12, 16), (15, 16)], ids=["of its buckets", "behind it"])
-def test_rows_alone_or_progress_show_that_a_gap_was_not_committed(world: World, rows: tuple[int, int]) -> None:
+def test_rows_alone_or_progress_show_that_a_gap_was_not_committed(world: HidingBroker, rows: tuple[int, int]) -> None:
     world.write(gap(12, 15), commit=False)
     if rows[0] == 15:
         world.write([progress_record(APP, NODE, Progress("a1", 14, 0, 1))])
@@ -225,7 +223,9 @@ def test_rows_alone_or_progress_show_that_a_gap_was_not_committed(world: World, 
 
 
 @pytest.mark.parametrize(("aborted", "committed"), [(17, 15), (15, 17)])
-def test_of_two_gaps_that_begin_alike_the_later_one_was_committed(world: World, aborted: int, committed: int) -> None:
+def test_of_two_gaps_that_begin_alike_the_later_one_was_committed(
+    world: HidingBroker, aborted: int, committed: int
+) -> None:
     world.write(gap(12, aborted), commit=False)
     world.write(gap(12, committed), loses=(PROGRESS, LETTERS))
     world.write(records(17, 18, letters=0), loses=(PROGRESS,))
@@ -235,7 +235,7 @@ def test_of_two_gaps_that_begin_alike_the_later_one_was_committed(world: World, 
     assert world.seen() == ([*both(10, 12)[0], *both(17, 18)[0]], [*both(10, 12)[1], f"{committed - 1}:0"])
 
 
-def test_dead_letters_that_were_aborted_before_it_do_not_speak_against_a_gap(world: World) -> None:
+def test_dead_letters_that_were_aborted_before_it_do_not_speak_against_a_gap(world: HidingBroker) -> None:
     world.write(records(12, 14), commit=False)
     world.write(gap(12, 15), loses=(PROGRESS, LETTERS))
     world.write(records(15, 16, letters=0), loses=(PROGRESS,))
@@ -245,7 +245,7 @@ def test_dead_letters_that_were_aborted_before_it_do_not_speak_against_a_gap(wor
     assert world.seen() == ([*both(10, 12)[0], *both(15, 16)[0]], [*both(10, 12)[1], "14:0"])
 
 
-def test_a_gap_whose_dead_letter_can_be_seen_was_committed(world: World) -> None:
+def test_a_gap_whose_dead_letter_can_be_seen_was_committed(world: HidingBroker) -> None:
     """While the query asked for another guarantee, nobody looked for gaps."""
     world.write(gap(12, 15), loses=(PROGRESS,))
     world.write(records(15, 16), commit=False)
@@ -254,7 +254,7 @@ def test_a_gap_whose_dead_letter_can_be_seen_was_committed(world: World) -> None
     assert (world.upto(), world.gaps(), world.mended()) == (15, [(12, 15)], [])
 
 
-def test_a_gap_that_this_process_committed_is_named_even_if_others_published_some_of_it(world: World) -> None:
+def test_a_gap_that_this_process_committed_is_named_even_if_others_published_some_of_it(world: HidingBroker) -> None:
     """Or nothing would tell of bucket 14."""
     world.write(gap(12, 15), loses=ALL)
     world.write(records(15, 16), commit=False)
@@ -263,7 +263,7 @@ def test_a_gap_that_this_process_committed_is_named_even_if_others_published_som
     assert (world.upto(), world.gaps()) == (15, [(12, 15)])
 
 
-def test_nor_does_a_dead_letter_name_it(world: World) -> None:
+def test_nor_does_a_dead_letter_name_it(world: HidingBroker) -> None:
     world.write(gap(12, 15), commit=False)
     world.write(records(12, 16, letters=0))
     world.write(records(16, 17), commit=False)
@@ -271,13 +271,13 @@ def test_nor_does_a_dead_letter_name_it(world: World) -> None:
     assert (world.upto(), world.seen()) == (16, (both(10, 16)[0], both(10, 12)[1]))
 
 
-def test_an_abort_without_an_end_is_mended_too(world: World) -> None:
+def test_an_abort_without_an_end_is_mended_too(world: HidingBroker) -> None:
     world.write(records(12, 14), loses=(ROWS,), commit=False)
     assert world.mended() == [False]
     assert (world.upto(), world.seen()) == (12, both(10, 12))
 
 
-def test_what_this_process_was_told_to_be_committed_is_written_again(world: World) -> None:
+def test_what_this_process_was_told_to_be_committed_is_written_again(world: HidingBroker) -> None:
     world.publish(12, 14, loses=ALL)
     assert world.mended(known=14) == [False, True]
     assert (world.upto(), world.seen()) == (14, both(10, 14))
@@ -285,7 +285,7 @@ def test_what_this_process_was_told_to_be_committed_is_written_again(world: Worl
 
 @pytest.mark.parametrize("before", [(), (12, 13)], ids=["the same bucket", "one later"])
 def test_what_another_mended_first_does_not_hide_what_only_this_process_knows_of(
-    world: World, before: tuple[int, ...]
+    world: HidingBroker, before: tuple[int, ...]
 ) -> None:
     """The other went by the bucket that one partition shows, and wrote its rows behind all others."""
     if before:
@@ -300,7 +300,7 @@ def test_what_another_mended_first_does_not_hide_what_only_this_process_knows_of
     assert world.mended(known=16) == []
 
 
-def test_letters_too_that_another_did_not_know_of_are_written_again(world: World) -> None:
+def test_letters_too_that_another_did_not_know_of_are_written_again(world: HidingBroker) -> None:
     world.write([r for r in records(12, 15) if r.feed != ROWS or row_id(r).bucket == 12], loses=(LETTERS, PROGRESS))
     assert world.mended() == [False, True]
     assert world.upto() == 13
@@ -308,7 +308,7 @@ def test_letters_too_that_another_did_not_know_of_are_written_again(world: World
     assert (world.upto(), world.seen()[1]) == (15, both(10, 15)[1])
 
 
-def test_of_the_attempts_that_were_aborted_each_row_and_letter_comes_once(world: World) -> None:
+def test_of_the_attempts_that_were_aborted_each_row_and_letter_comes_once(world: HidingBroker) -> None:
     world.write(records(12, 14)[:3], commit=False)
     world.publish(12, 14, loses=(ROWS, LETTERS))
     world.write(records(14, 15), commit=False)
@@ -317,7 +317,7 @@ def test_of_the_attempts_that_were_aborted_each_row_and_letter_comes_once(world:
 
 
 @pytest.mark.parametrize("lost", [(feed,) for feed in ALL])
-def test_what_ends_others_may_lose_its_own_end(world: World, lost: tuple[Feed, ...]) -> None:
+def test_what_ends_others_may_lose_its_own_end(world: HidingBroker, lost: tuple[Feed, ...]) -> None:
     """It is found again, and never comes to be seen itself."""
     world.publish(12, 14, loses=ALL)
     world.write(world.next().records, loses=lost, commit=False)
@@ -327,18 +327,18 @@ def test_what_ends_others_may_lose_its_own_end(world: World, lost: tuple[Feed, .
     assert world.seen() == both(10, 14)
 
 
-def test_a_node_that_publishes_no_rows_has_no_topic_of_them_to_mend(world: World) -> None:
+def test_a_node_that_publishes_no_rows_has_no_topic_of_them_to_mend(world: HidingBroker) -> None:
     world.write([r for r in records(12, 14) if r.feed != ROWS], loses=ALL)
     assert [record.feed for record in world.next(corrected=False).records] == [PROGRESS, LETTERS]
 
 
-def test_the_topic_and_the_offset_are_named(world: World) -> None:
+def test_the_topic_and_the_offset_are_named(world: HidingBroker) -> None:
     end = len(world.log.broker.partition(ROWS).records)
     world.publish(12, 14, loses=(ROWS,))
     assert f"{ROWS.topic}[0] at offset {end}: a transaction has no end: the broker lost" in world.next().why
 
 
-def test_dead_letters_behind_another_nodes_open_transaction_are_waited_for(world: World) -> None:
+def test_dead_letters_behind_another_nodes_open_transaction_are_waited_for(world: HidingBroker) -> None:
     broker = world.log.broker
     broker.write("other", broker.init_producer("other"), [NewRecord(LETTERS, b"", None, None, (("node", b"other"),))])
     assert world.mended() == []
@@ -349,7 +349,7 @@ def test_dead_letters_behind_another_nodes_open_transaction_are_waited_for(world
     assert world.seen()[0] == both(10, 14)[0]
 
 
-def test_rows_of_others_are_left_alone(world: World) -> None:
+def test_rows_of_others_are_left_alone(world: HidingBroker) -> None:
     partition: Partition = world.log.broker.partition(ROWS)
     world.write([NewRecord(ROWS, b"{}", None, 5, (("id", b"nonsense"),))], commit=False)
     assert world.mended() == []

@@ -9,16 +9,15 @@ import pytest
 
 from borealis_py.log import topics
 from borealis_py.log.acks import ack_record
-from borealis_py.log.base import Feed, LogError, NewRecord, TopicSpec
+from borealis_py.log.base import Feed, LogError, NewRecord
 from borealis_py.log.corrected import Progress, dead_letter, progress_record, transaction
 from borealis_py.log.description import Life
 from borealis_py.log.progress import ProgressLost, Published
 from borealis_py.protocol.trimming import Need, ReplicaName
-from borealis_py.simulation.cluster.clock import Scheduler
-from borealis_py.simulation.log.client import MemoryLog
 from sunion.bucket import Buckets
 from sunion.model import Output, Reject
 from tests.reconcile.list_world import ListKernel
+from tests.support.simulated_app import SimulatedApp
 
 BUCKETS = Buckets(1_000)
 APP, NODE, ORIGIN = "shop", "sums", 10
@@ -26,33 +25,30 @@ PROGRESS, ROWS, LETTERS = Feed(topics.progress(APP, NODE)), topics.corrected(APP
 ACKS = Feed(topics.acks(APP))
 
 
-class World:
+class PublishedNode(SimulatedApp):
     """What one node has published, and what else lies there."""
 
     def __init__(self) -> None:
-        self.log = MemoryLog(Scheduler(1_700_000_000_000_000), 0)
-        admin = self.log.client("a").admin()
-        admin.create([TopicSpec(feed.topic) for feed in (PROGRESS, ROWS, LETTERS, ACKS)])
+        super().__init__(*(feed.topic for feed in (PROGRESS, ROWS, LETTERS, ACKS)))
 
     def publish(
         self, upto: int, rows: tuple[int, ...] = (), letters: tuple[int, ...] = (), app_uid: str = "a1"
     ) -> None:
         """One transaction: a row in each of `rows`, a dead letter in each of `letters`."""
         outputs = {b: Output([(b * 1_000, "x")] if b in rows else None, self._letters(b, letters)) for b in range(100)}
-        for record in transaction(APP, NODE, outputs, Progress("a1", upto, 0, 1), BUCKETS, ListKernel()):
-            self.log.broker.append(record)
+        self.append(*transaction(APP, NODE, outputs, Progress("a1", upto, 0, 1), BUCKETS, ListKernel()))
 
     @staticmethod
     def _letters(bucket: int, letters: tuple[int, ...]) -> tuple[Reject, ...]:
         return (Reject("s", 5, "late"),) if bucket in letters else ()
 
     def put(self, feed: Feed, value: bytes | None, key: bytes | None = b"0") -> None:
-        self.log.broker.append(NewRecord(feed, value, key))
+        self.append(NewRecord(feed, value, key))
 
     def acknowledge(self, published: int | None, replica: int = 0, node: str = NODE, app_uid: str = "a1") -> None:
         """A replica says how far the node is published, as it has read."""
         need = Need(inc=1, uid="u", number=1, bucket=ORIGIN, offsets={}, published=published)
-        self.log.broker.append(ack_record(APP, app_uid, ReplicaName(node, replica), need))
+        self.append(ack_record(APP, app_uid, ReplicaName(node, replica), need))
 
     def compacted(self) -> None:
         """Compaction has left only the last record of the progress topic."""
@@ -75,11 +71,11 @@ GARBAGE = (
 
 
 def test_nothing_was_ever_published() -> None:
-    assert World().upto() is None
+    assert PublishedNode().upto() is None
 
 
 def test_the_last_progress_counts() -> None:
-    world = World()
+    world = PublishedNode()
     world.publish(ORIGIN)
     assert world.upto() == ORIGIN, "it has taken over, and published nothing yet"
     world.publish(14, rows=(12,))
@@ -90,7 +86,7 @@ def test_the_last_progress_counts() -> None:
 @pytest.mark.parametrize("value", GARBAGE)
 @pytest.mark.parametrize("key", [b"0", b"1", None])
 def test_what_says_nothing_is_passed_over(value: bytes | None, key: bytes | None) -> None:
-    world = World()
+    world = PublishedNode()
     world.publish(14, rows=(12,))
     for _ in range(100):
         world.put(PROGRESS, value, key)
@@ -106,7 +102,7 @@ def test_where_it_was_displaced_the_last_row_and_the_last_dead_letter_tell(
     value: bytes | None, rows: tuple[int, ...], letters: tuple[int, ...], upto: int | None
 ) -> None:
     """Not from the origin: what lies there would be published twice."""
-    world = World()
+    world = PublishedNode()
     world.publish(18, rows, letters)
     world.put(PROGRESS, value)
     world.compacted()
@@ -115,7 +111,7 @@ def test_where_it_was_displaced_the_last_row_and_the_last_dead_letter_tell(
 
 def test_where_it_was_displaced_what_replicas_have_acknowledged_tells_of_empty_buckets() -> None:
     """Behind the last row nothing had output, and replicas' topics may be deleted up to there."""
-    world = World()
+    world = PublishedNode()
     world.publish(18, rows=(12,))
     world.acknowledge(16)
     world.acknowledge(18, replica=1)
@@ -134,7 +130,7 @@ def test_where_it_was_displaced_what_replicas_have_acknowledged_tells_of_empty_b
 
 
 def test_a_row_behind_what_was_acknowledged_tells_more() -> None:
-    world = World()
+    world = PublishedNode()
     world.publish(18, rows=(15,))
     world.acknowledge(14)
     world.put(PROGRESS, b"garbage")
@@ -143,7 +139,7 @@ def test_a_row_behind_what_was_acknowledged_tells_more() -> None:
 
 
 def test_a_node_without_a_corrected_stream_goes_by_its_dead_letters_and_nobody_elses() -> None:
-    world = World()
+    world = PublishedNode()
     world.publish(18, rows=(15,), letters=(12,))
     world.log.broker.append(dead_letter(APP, "other", 16, Reject("s", 5, "late")))
     world.put(LETTERS, b"a publisher's", None)
@@ -153,7 +149,7 @@ def test_a_node_without_a_corrected_stream_goes_by_its_dead_letters_and_nobody_e
 
 
 def test_progress_that_the_inputs_have_not_closed_is_not_believed() -> None:
-    world = World()
+    world = PublishedNode()
     world.publish(14, rows=(12,))
     world.log.broker.append(progress_record(APP, NODE, Progress("a1", 40, 0, 1)))
     assert world.upto(closed=40) == 40
@@ -161,7 +157,7 @@ def test_progress_that_the_inputs_have_not_closed_is_not_believed() -> None:
 
 
 def test_foreign_records_in_the_corrected_stream_do_not_hide_its_end() -> None:
-    world = World()
+    world = PublishedNode()
     world.publish(18, rows=(15,))
     for _ in range(50):
         world.put(ROWS, b"somebody else's", None)
@@ -175,7 +171,7 @@ def test_foreign_records_in_the_corrected_stream_do_not_hide_its_end() -> None:
     [(ROWS, True, (15,)), (LETTERS, True, ()), (LETTERS, False, ()), (LETTERS, False, (15,))],
 )
 def test_where_nothing_tells_any_more_it_ends_by_name(feed: Feed, corrected: bool, rows: tuple[int, ...]) -> None:
-    world = World()
+    world = PublishedNode()
     world.publish(18, rows=rows, letters=(12,))
     world.put(PROGRESS, b"garbage")
     world.compacted()
@@ -187,7 +183,7 @@ def test_where_nothing_tells_any_more_it_ends_by_name(feed: Feed, corrected: boo
 
 
 def test_where_rows_tell_deleted_dead_letters_do_not_end_it() -> None:
-    world = World()
+    world = PublishedNode()
     world.publish(18, rows=(15,), letters=(12,))
     world.put(PROGRESS, b"garbage")
     world.compacted()
@@ -196,7 +192,7 @@ def test_where_rows_tell_deleted_dead_letters_do_not_end_it() -> None:
 
 
 def test_an_unreadable_log_is_an_error_and_not_an_origin() -> None:
-    world = World()
+    world = PublishedNode()
     world.log.client("a").admin().delete([PROGRESS.topic])
     with pytest.raises(LogError, match=PROGRESS.topic):
         world.upto()

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from borealis_py.log.base import Feed, Log, Lookup, Record, TopicSpec
+from borealis_py.log.base import Feed, Log, Lookup, Record
 from borealis_py.log.stream import StreamEncoder
 from borealis_py.node.checkpoints import CheckpointStore
 from borealis_py.node.peers import PeerRedo, Peers, said_by
@@ -23,9 +23,7 @@ from borealis_py.protocol.redo import RedoDone, RedoFailed, RedoJob
 from borealis_py.protocol.settings import Timing
 from borealis_py.protocol.turn import SaveCheckpoint
 from borealis_py.query.spec import Partitioning
-from borealis_py.simulation.cluster.clock import Scheduler
 from borealis_py.simulation.cluster.toy_query import ToyKernel
-from borealis_py.simulation.log.client import MemoryLog
 from sunion.bucket import Buckets
 from sunion.errors import RetentionLost
 from sunion.model import Output, Reject, StableBucket
@@ -34,6 +32,7 @@ from sunion.source import SourceFold
 from sunion.union import Mark
 from sunion.units import NOWHERE
 from tests.support.holed_streams import lives
+from tests.support.simulated_app import SimulatedApp
 from tests.support.waiting import PATIENCE_S, until
 
 BUCKETS = Buckets(100_000)
@@ -55,7 +54,7 @@ def parted(bucket: int) -> Output:
     return Output([first, third, second], said(bucket).rejects)
 
 
-class World:
+class AdoptingNode(SimulatedApp):
     """A node of two replicas, whose readers are partitioned, and of which the first has written checkpoints."""
 
     def __init__(self, directory: Path, schema: str = KERNEL.schema_id, replicas: int = 2) -> None:
@@ -64,10 +63,9 @@ class World:
             partition=0, query_hash="h", app_json="", delays={}, log=None, data_dir=directory, timing=Timing(),  # type: ignore[arg-type]
             serves=(), position=1, corrected=True, replicas=replicas, exchange=Partitioning(by=("value",), count=PARTS),
         )  # fmt: skip
-        self._scheduler = Scheduler(BUCKETS.start(FIRST))
-        self.log = MemoryLog(self._scheduler, 0)
+        super().__init__(start_us=BUCKETS.start(FIRST))
         streams = [self.spec.feeds_of(k) for k in range(replicas)]
-        self.log.client("admin").admin().create([TopicSpec(feeds[0].topic, PARTS) for feeds in streams])
+        self.create(*(feeds[0].topic for feeds in streams), partitions=PARTS)
         self._encoders = [[StreamEncoder(feed, "a1", BUCKETS, KERNEL, schema) for feed in feeds] for feeds in streams]
         self._appender = self.log.client("peer").appender(lambda: None)
         self.own, self._theirs = (
@@ -81,7 +79,7 @@ class World:
         for bucket in buckets:
             for partition in range(PARTS):
                 self.say_part(replica, partition, bucket)
-        self.later()
+        self.after(1)
 
     def say_part(self, replica: int, partition: int, bucket: int) -> None:
         """One partition of it, and not yet."""
@@ -90,9 +88,6 @@ class World:
         for record in self._encoders[replica][partition].encode(StableBucket(1, bucket, Output(rows, letters))):
             self._appender.append(record)
 
-    def later(self) -> None:
-        self._scheduler.run_until(self._scheduler.now_us + 1_000_000)
-
     def checkpoint(self, bucket: int, said: int = NOWHERE) -> tuple[Mark, ...]:
         marks = (Mark(bucket - FIRST, SourceFold(BUCKETS.start(bucket), 1, "u", 5)),)
         self._theirs.save(SaveCheckpoint(bucket, STATE, marks, said=said))
@@ -100,15 +95,15 @@ class World:
 
 
 @pytest.fixture
-def world(tmp_path: Path) -> World:
-    return World(tmp_path)
+def world(tmp_path: Path) -> AdoptingNode:
+    return AdoptingNode(tmp_path)
 
 
 def job(first: int, end: int) -> RedoJob:
     return RedoJob(id=4, first=first, end=end, state=(0, 0, 0), ranges=(), rows=0, peer=PEER)
 
 
-def test_the_peers_state_and_what_it_said_before_it(world: World) -> None:
+def test_the_peers_state_and_what_it_said_before_it(world: AdoptingNode) -> None:
     world.say(FIRST, FIRST + 1, FIRST + 2, FIRST + 3)
     world.checkpoint(FIRST + 3)
     done = world.peers.adopt(job(FIRST + 1, FIRST + 3), world.lookup)
@@ -118,7 +113,7 @@ def test_the_peers_state_and_what_it_said_before_it(world: World) -> None:
     assert done.outputs == {b: parted(b) for b in (FIRST + 1, FIRST + 2)}
 
 
-def test_what_the_peer_does_not_have_is_a_sentence(world: World) -> None:
+def test_what_the_peer_does_not_have_is_a_sentence(world: AdoptingNode) -> None:
     world.say(FIRST, FIRST + 1)
     assert world.peers.adopt(job(FIRST, FIRST + 3), world.lookup) == RedoFailed(
         4, f"replica 0 has no checkpoint at bucket {FIRST + 3} any more"
@@ -133,7 +128,7 @@ def test_what_the_peer_does_not_have_is_a_sentence(world: World) -> None:
     )
 
 
-def test_what_the_peers_topic_has_a_hole_for_comes_from_others(world: World) -> None:
+def test_what_the_peers_topic_has_a_hole_for_comes_from_others(world: AdoptingNode) -> None:
     """The peer took over from a third replica's checkpoint; the own topic has what was before."""
     world.say(FIRST, FIRST + 1, replica=OWN)
     world.say(FIRST, FIRST + 3)
@@ -155,11 +150,11 @@ def test_whatever_replicas_hold_all_of_them_hold_the_whole(
     """Two or three replicas, two partitions, of which one may get further than the other before a crash."""
     replicas = data.draw(st.integers(2, 3), "replicas")
     lived = data.draw(lives(replicas, PARTS))
-    world = World(tmp_path_factory.mktemp("w"), replicas=replicas)
+    world = AdoptingNode(tmp_path_factory.mktemp("w"), replicas=replicas)
     for one in lived.said:
         for bucket in range(one.first, one.end):
             world.say_part(one.replica, one.partition, FIRST + bucket)
-    world.later()
+    world.after(1)
     first = data.draw(st.integers(0, lived.frontier), "first")
     end = data.draw(st.integers(first, lived.frontier), "end")
     asked = data.draw(st.permutations(range(replicas)), "asked")
@@ -173,7 +168,7 @@ def test_whatever_replicas_hold_all_of_them_hold_the_whole(
 
 
 def test_rows_of_another_schema_are_not_taken_over(tmp_path: Path) -> None:
-    world = World(tmp_path, schema="another")
+    world = AdoptingNode(tmp_path, schema="another")
     world.say(FIRST, FIRST + 1)
     world.checkpoint(FIRST + 2)
     assert isinstance(world.peers.adopt(job(FIRST, FIRST + 2), world.lookup), RedoFailed)
@@ -186,7 +181,7 @@ class NoLog:
         raise RuntimeError("no more clients")
 
 
-def test_an_adoption_runs_beside_the_turns_and_what_it_cannot_do_is_the_answer_of_its_job(world: World) -> None:
+def test_an_adoption_runs_beside_the_turns_and_what_it_cannot_do_is_the_answer_of_its_job(world: AdoptingNode) -> None:
     rung: list[str] = []
     redo = PeerRedo(world.peers, world.log.client("replica"), lambda: rung.append("rung"))
     world.say(FIRST, FIRST + 1, FIRST + 2)
@@ -228,7 +223,7 @@ class Endless:
         self.closed.set()
 
 
-def test_an_adoption_that_nobody_waits_for_reads_no_further(world: World) -> None:
+def test_an_adoption_that_nobody_waits_for_reads_no_further(world: AdoptingNode) -> None:
     world.checkpoint(FIRST + 2)
     endless = Endless()
     redo = PeerRedo(world.peers, cast(Log, endless), lambda: None)
@@ -251,7 +246,7 @@ def taken(marks: tuple[Mark, ...], bucket: int, buckets: Buckets) -> None:
     assert marks[0].offset == bucket - FIRST
 
 
-def test_a_start_from_a_peer_says_first_what_the_peer_has_said(world: World) -> None:
+def test_a_start_from_a_peer_says_first_what_the_peer_has_said(world: AdoptingNode) -> None:
     world.say(FIRST, FIRST + 1, FIRST + 2, FIRST + 3)
     world.checkpoint(FIRST + 1)
     marks = world.checkpoint(FIRST + 3)
@@ -260,7 +255,7 @@ def test_a_start_from_a_peer_says_first_what_the_peer_has_said(world: World) -> 
     assert start == StartPoint(FIRST + 3, STATE, marks, FIRST + 1, {b: parted(b) for b in (FIRST + 1, FIRST + 2)})
 
 
-def test_a_start_from_a_peer_reads_what_others_said_below_its_hole(world: World) -> None:
+def test_a_start_from_a_peer_reads_what_others_said_below_its_hole(world: AdoptingNode) -> None:
     world.say(FIRST, FIRST + 1, FIRST + 2, replica=OWN)
     world.say(FIRST + 2, FIRST + 3)
     marks = world.checkpoint(FIRST + 4)
@@ -268,7 +263,7 @@ def test_a_start_from_a_peer_reads_what_others_said_below_its_hole(world: World)
     assert start == StartPoint(FIRST + 4, STATE, marks, FIRST, {b: parted(b) for b in range(FIRST, FIRST + 4)})
 
 
-def test_a_checkpoint_that_cannot_be_used_either_is_passed_over(world: World) -> None:
+def test_a_checkpoint_that_cannot_be_used_either_is_passed_over(world: AdoptingNode) -> None:
     world.say(FIRST, FIRST + 1, FIRST + 2)
     marks = world.checkpoint(FIRST + 2)
     world.checkpoint(FIRST + 3)
@@ -281,13 +276,13 @@ def test_a_checkpoint_that_cannot_be_used_either_is_passed_over(world: World) ->
     assert (start.bucket, start.marks) == (FIRST + 2, marks)
 
 
-def deletes(world: World, below: int) -> None:
+def deletes(world: AdoptingNode, below: int) -> None:
     """The peer's topic holds nothing below this bucket any more, in any partition."""
     for feed in world.spec.feeds_of(PEER):
         world.log.delete_before(feed, world.lookup.find(feed, BUCKETS.timestamp_ms(below)))
 
 
-def test_where_a_peers_topic_was_trimmed_the_own_one_keeps_a_hole(world: World) -> None:
+def test_where_a_peers_topic_was_trimmed_the_own_one_keeps_a_hole(world: AdoptingNode) -> None:
     """Whoever needs what lies in it: nobody can say it any more."""
     world.say(*range(FIRST, FIRST + 5))
     marks = world.checkpoint(FIRST + 4)
@@ -296,7 +291,7 @@ def test_where_a_peers_topic_was_trimmed_the_own_one_keeps_a_hole(world: World) 
     assert start == StartPoint(FIRST + 4, STATE, marks, FIRST + 2, {b: parted(b) for b in (FIRST + 2, FIRST + 3)})
 
 
-def test_a_checkpoint_below_all_that_its_replica_still_holds_is_of_no_use(world: World) -> None:
+def test_a_checkpoint_below_all_that_its_replica_still_holds_is_of_no_use(world: AdoptingNode) -> None:
     world.say(*range(FIRST, FIRST + 5))
     world.checkpoint(FIRST + 1)
     deletes(world, FIRST + 3)
@@ -304,7 +299,7 @@ def test_a_checkpoint_below_all_that_its_replica_still_holds_is_of_no_use(world:
         world.peers.start_point(own(FIRST), world.lookup, taken, RetentionLost("the log is cut off"))
 
 
-def starting(world: World, waits_below: int, lost_below: int = FIRST) -> StartPoint:
+def starting(world: AdoptingNode, waits_below: int, lost_below: int = FIRST) -> StartPoint:
     """A start of the replica, which has no checkpoint; below these buckets it would wait for ever, perhaps, or cannot
     begin."""
 
@@ -315,7 +310,7 @@ def starting(world: World, waits_below: int, lost_below: int = FIRST) -> StartPo
     return Starting(world.spec, world.own, KERNEL, world.lookup, check).point()
 
 
-def test_a_start_takes_a_peers_checkpoint_rather_than_wait_for_what_may_never_come(world: World) -> None:
+def test_a_start_takes_a_peers_checkpoint_rather_than_wait_for_what_may_never_come(world: AdoptingNode) -> None:
     world.say(FIRST, FIRST + 1, FIRST + 2, FIRST + 3)
     world.checkpoint(FIRST + 1)
     world.checkpoint(FIRST + 3)
@@ -324,7 +319,7 @@ def test_a_start_takes_a_peers_checkpoint_rather_than_wait_for_what_may_never_co
     assert starting(world, FIRST).bucket == FIRST, "its own will do"
 
 
-def test_a_start_waits_where_no_peers_checkpoint_helps_and_ends_where_waiting_does_not(world: World) -> None:
+def test_a_start_waits_where_no_peers_checkpoint_helps_and_ends_where_waiting_does_not(world: AdoptingNode) -> None:
     world.say(FIRST, FIRST + 1)
     world.checkpoint(FIRST + 1)
     assert starting(world, FIRST + 2).bucket == FIRST
@@ -332,7 +327,7 @@ def test_a_start_waits_where_no_peers_checkpoint_helps_and_ends_where_waiting_do
         starting(world, FIRST + 2, FIRST + 2)
 
 
-def test_a_start_rebuilds_what_a_peer_stood_on_where_no_peer_has_a_state(world: World) -> None:
+def test_a_start_rebuilds_what_a_peer_stood_on_where_no_peer_has_a_state(world: AdoptingNode) -> None:
     """The node has recovered by upstream backup: its checkpoints have no state, and its standby has none of its own."""
     marks = world.checkpoint(FIRST + 2, said=FIRST + 4)
     found = starting(world, FIRST + 2, FIRST + 2)
@@ -344,7 +339,7 @@ def test_a_start_rebuilds_what_a_peer_stood_on_where_no_peer_has_a_state(world: 
     assert starting(world, FIRST + 2).bucket == FIRST + 3, "one that has its state leaves no hole"
 
 
-def test_without_a_newer_checkpoint_the_loss_stands(world: World) -> None:
+def test_without_a_newer_checkpoint_the_loss_stands(world: AdoptingNode) -> None:
     world.say(FIRST, FIRST + 1)
     world.checkpoint(FIRST + 1)
     with pytest.raises(RetentionLost, match="the log is cut off; no other replica has a checkpoint that covers it"):

@@ -8,21 +8,18 @@ from typing import Any
 import pytest
 
 from borealis_py.log import topics
-from borealis_py.log.base import Feed, NewRecord, TopicSpec
+from borealis_py.log.base import Feed, NewRecord
 from borealis_py.log.corrected import Progress, progress_record
-from borealis_py.log.description import APP_KEY
-from borealis_py.log.messages import Description, encode
 from borealis_py.log.stream import StreamEncoder
 from borealis_py.node.input_reader import InputReader
 from borealis_py.node.spec import ReplicaSpec
 from borealis_py.protocol.settings import Timing
-from borealis_py.simulation.cluster.clock import Scheduler
 from borealis_py.simulation.cluster.toy_query import ToyKernel
-from borealis_py.simulation.log.client import MemoryLog
 from sunion.bucket import Buckets
 from sunion.errors import RetentionLost
 from sunion.model import Input, Output, StableBucket, TentativeBucket
 from sunion.units import MonotonicUs
+from tests.support.simulated_app import SimulatedApp
 
 BUCKETS = Buckets(100_000)
 FIRST = 17_000_000
@@ -31,18 +28,13 @@ SOURCE = Feed("app.a")
 FEEDS = [Feed(topics.replica("app", "up", k)) for k in range(2)]
 
 
-class World:
+class ReadingNode(SimulatedApp):
     """A node that reads both replicas of node `up`, which have said ten tentative buckets each."""
 
     def __init__(self, inputs: tuple[Input, ...] = (Input("up", 2, ("a",)),)) -> None:
-        self.scheduler = Scheduler(BUCKETS.start(FIRST))
-        self.log = MemoryLog(self.scheduler, 0)
-        settings, progress = Feed(topics.settings("app")), Feed(topics.progress("app", "q"))
-        self.log.client("admin").admin().create(
-            [TopicSpec(feed.topic) for feed in (*FEEDS, SOURCE, settings, progress)]
-        )
-        description = encode(Description("{}", "hash", FIRST, "f", "a1"))
-        self.log.broker.append(NewRecord(settings, description, APP_KEY.encode()))
+        names = (topics.settings("app"), topics.progress("app", "q"))
+        super().__init__(*(feed.topic for feed in (*FEEDS, SOURCE)), *names, start_us=BUCKETS.start(FIRST))
+        self.describe("a1", FIRST)
         self._appender = self.log.client("writer").appender(lambda: None)
         spec = ReplicaSpec(
             app="app", app_uid="a1", node="q", replica=0, inputs=inputs, bucket_us=BUCKETS.width_us,
@@ -72,10 +64,7 @@ class World:
                 )
                 for record in encoder.encode(said):
                     self._appender.append(record)
-        self.later()
-
-    def later(self) -> None:
-        self.scheduler.run_until(self.scheduler.now_us + 1_000_000)
+        self.after(1)
 
     def heard(self) -> dict[int, list[tuple[int, int]]]:
         """(bucket, offset) that arrived since, by replica."""
@@ -91,7 +80,7 @@ def said(*buckets: int) -> list[tuple[int, int]]:
 
 
 def test_one_cursor_goes_back_and_the_other_goes_on() -> None:
-    world = World()
+    world = ReadingNode()
     assert world.heard() == {0: said(*range(10)), 1: said(*range(10))}
     world.inlet.read_again(0, 1, 7)
     world.say(range(10, 11))
@@ -99,7 +88,7 @@ def test_one_cursor_goes_back_and_the_other_goes_on() -> None:
 
 
 def test_a_cursor_that_is_held_goes_back_when_it_is_read_again() -> None:
-    world = World()
+    world = ReadingNode()
     world.heard()
     held = frozenset({(0, 1)})
     world.inlet.hold(frozenset(), held)
@@ -107,19 +96,19 @@ def test_a_cursor_that_is_held_goes_back_when_it_is_read_again() -> None:
     world.say(range(10, 11))
     assert world.heard() == {0: said(10)}
     world.inlet.hold(frozenset(), frozenset())
-    world.later()
+    world.after(1)
     assert world.heard() == {1: said(8, 9, 10)}
 
 
 def test_what_is_deleted_by_then_is_not_read_again_and_nothing_else_is_missed() -> None:
     """Tentative words are not worth a replica's end: it goes on where it stood."""
-    world = World()
+    world = ReadingNode()
     world.heard()
     world.log.delete_before(FEEDS[1], 9)
     world.inlet.read_again(0, 1, 7)
     world.say(range(10, 11))
     first = world.heard()
-    world.later()
+    world.after(1)
     second = world.heard()
     assert [*first.get(0, []), *second.get(0, [])] == said(10)
     assert second[1] == said(10)
@@ -127,20 +116,20 @@ def test_what_is_deleted_by_then_is_not_read_again_and_nothing_else_is_missed() 
 
 def test_a_cursor_that_is_slower_than_trimming_goes_on_behind_what_is_deleted() -> None:
     """The other replica has said it all: R16 deletes only what this node, too, needs no more."""
-    world = World()
+    world = ReadingNode()
     held = frozenset({(0, 1)})
     world.inlet.hold(frozenset(), held)
     assert world.heard() == {0: said(*range(10))}
     world.log.delete_before(FEEDS[1], 6)
     world.inlet.hold(frozenset(), frozenset())
-    world.later()
+    world.after(1)
     assert world.heard() == {}
-    world.later()
+    world.after(1)
     assert world.heard() == {1: said(6, 7, 8, 9)}
 
 
 def test_what_is_held_counts_as_far_as_it_was_read_and_need_not_be_read_on() -> None:
-    world = World()
+    world = ReadingNode()
     world.inlet.open_progress()
     world.heard()
     world.inlet.hold(frozenset(), frozenset({(0, 1)}))
@@ -153,12 +142,12 @@ def test_what_is_held_counts_as_far_as_it_was_read_and_need_not_be_read_on() -> 
     world.inlet.ask_ends(asked)
     world.inlet.hold(frozenset(), frozenset({(0, 1)}))
     assert world.inlet.read_to(asked) is None
-    world.later()
+    world.after(1)
     assert world.inlet.read_to(MonotonicUs(asked + 10_000)) == asked
 
 
 def test_records_of_a_source_that_were_never_read_are_still_worth_it() -> None:
-    world = World((Input("up", 2, ("a",)), Input.source("a")))
+    world = ReadingNode((Input("up", 2, ("a",)), Input.source("a")))
     for _ in range(5):
         world.log.broker.append(NewRecord(SOURCE, b"a row"))
     world.log.delete_before(SOURCE, 5)
@@ -167,25 +156,25 @@ def test_records_of_a_source_that_were_never_read_are_still_worth_it() -> None:
 
 
 def test_progress_is_no_setting_and_of_another_life_none_at_all() -> None:
-    world = World()
+    world = ReadingNode()
     world.inlet.open_progress()
     for app_uid, bucket in (("a1", FIRST + 4), ("b2", FIRST + 9), ("a1", FIRST + 6)):
         world.log.broker.append(progress_record("app", "q", Progress(app_uid, bucket, 0, 1)))
-    world.later()
+    world.after(1)
     arrived = world.inlet.poll()
     assert (arrived.progress, arrived.settings) == ([FIRST + 4, FIRST + 6], False)
 
 
 def test_a_start_is_refused_only_where_no_replicas_topic_holds_what_comes_next() -> None:
     """r0 has [10, 14) and [17, 20), r1 took over in between: [13, 18). Both were cut off below 12."""
-    world = World()
+    world = ReadingNode()
     for k, spans in enumerate((((10, 14), (17, 20)), ((13, 18),))):
         encoder = StreamEncoder(FEEDS[k], "a1", BUCKETS, KERNEL, KERNEL.schema_id)
         for span in spans:
             for bucket in range(*span):
                 for record in encoder.encode(StableBucket(1, FIRST + bucket, Output())):
                     world.log.broker.append(record)
-    world.later()
+    world.after(1)
     world.log.delete_before(FEEDS[0], 12)
     world.log.delete_before(FEEDS[1], 10)
 
@@ -201,19 +190,19 @@ def test_a_start_is_refused_only_where_no_replicas_topic_holds_what_comes_next()
     assert [b for b in range(10, 22) if lost(b)] == [10, 11, 14, 15, 16]
 
 
-def stand_by(world: World, said: range, below: int) -> None:
+def stand_by(world: ReadingNode, said: range, below: int) -> None:
     """r0 runs and has said these buckets as stable, the first of which are deleted; r1 stands by."""
     encoder = StreamEncoder(FEEDS[0], "a1", BUCKETS, KERNEL, KERNEL.schema_id)
     for bucket in said:
         for record in encoder.encode(StableBucket(1, FIRST + bucket, Output())):
             world.log.broker.append(record)
-    world.later()
+    world.after(1)
     bounds = world.log.client("admin").lookup()
     world.log.delete_before(FEEDS[0], bounds.find(FEEDS[0], BUCKETS.timestamp_ms(FIRST + below)))
 
 
 def test_a_start_may_wait_for_what_only_a_standby_could_say_and_need_not() -> None:
-    world = World()
+    world = ReadingNode()
     stand_by(world, range(10, 20), 15)
     for bucket in (FIRST + 11, FIRST + 15):
         world.inlet.check_inputs(None, bucket, BUCKETS)
@@ -224,13 +213,13 @@ def test_a_start_may_wait_for_what_only_a_standby_could_say_and_need_not() -> No
 
 @pytest.mark.parametrize(("next_", "gone"), [(11, True), (14, True), (15, False), (19, False)])
 def test_who_was_away_while_what_it_reads_next_was_deleted_is_told(next_: int, gone: bool) -> None:
-    world = World()
+    world = ReadingNode()
     world.heard()
     world.inlet.hold(frozenset(), frozenset({(0, 0)}))
     stand_by(world, range(10, 20), 15)
     world.inlet.check_skipped(FIRST + next_, BUCKETS)  # nothing was skipped yet
     world.inlet.hold(frozenset(), frozenset())
-    world.later()
+    world.after(1)
     assert world.inlet.poll().streams == {}, "it meets what is deleted"
     if gone:
         with pytest.raises(RetentionLost, match="in no replica's topic any more"):

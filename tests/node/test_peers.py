@@ -8,18 +8,17 @@ from pathlib import Path
 import pytest
 
 from borealis_py.log import topics
-from borealis_py.log.base import Feed, LogError, LogUnreachable, TopicSpec
+from borealis_py.log.base import Feed, LogError, LogUnreachable
 from borealis_py.log.stream import StreamEncoder
 from borealis_py.node.peers import NeverPublished, Unpublished
 from borealis_py.node.spec import ReplicaSpec
 from borealis_py.protocol.settings import Timing
 from borealis_py.query.recovery import ACTIVE, RecoveryPlan, RecoveryWay
-from borealis_py.simulation.cluster.clock import Scheduler
 from borealis_py.simulation.cluster.toy_query import ToyKernel
-from borealis_py.simulation.log.client import MemoryLog
 from sunion.bucket import Buckets
 from sunion.errors import RetentionLost
 from sunion.model import Output, Reject, StableBucket, StableRange
+from tests.support.simulated_app import SimulatedApp
 
 BUCKETS = Buckets(100_000)
 FIRST = 17_000_000
@@ -30,14 +29,12 @@ OWN, PEER = 1, 0
 TIMING = Timing()
 
 
-class World:
+class PublishingReplica(SimulatedApp):
     """A node with two replicas, of which the second has something to publish."""
 
     def __init__(self, timing: Timing = TIMING, recovery: RecoveryPlan = ACTIVE) -> None:
-        self.scheduler = Scheduler(BUCKETS.start(FIRST))
-        self.log = MemoryLog(self.scheduler, 0)
         self.feeds = [Feed(topics.replica("app", "q", k)) for k in range(2)]
-        self.log.client("admin").admin().create([TopicSpec(feed.topic) for feed in self.feeds])
+        super().__init__(*(feed.topic for feed in self.feeds), start_us=BUCKETS.start(FIRST))
         self._appender = self.log.client("writer").appender(lambda: None)
         spec = ReplicaSpec(
             app="app", app_uid="a1", node="q", replica=OWN, inputs=(), bucket_us=BUCKETS.width_us, origin=FIRST,
@@ -59,7 +56,7 @@ class World:
         for one in said:
             for record in encoder.encode(one):
                 self._appender.append(record)
-        self.scheduler.run_until(self.scheduler.now_us + 1_000_000)
+        self.after(1)
 
     def delete_before(self, replica: int, offset: int) -> None:
         self.log.delete_before(self.feeds[replica], offset)
@@ -74,7 +71,7 @@ def wanted(*buckets: int) -> dict[int, Output]:
 
 
 def test_the_own_topic_is_asked_first() -> None:
-    world = World()
+    world = PublishingReplica()
     world.say(OWN, 0, 1, 2, 3)
     assert world.unpublished.said(FIRST + 1, FIRST + 3) == (wanted(1, 2), FIRST + 3)
     world.unpublished.check()
@@ -83,7 +80,7 @@ def test_the_own_topic_is_asked_first() -> None:
 @pytest.mark.parametrize("timing", [Timing(publish_rows=2), Timing(publish_buckets=2), Timing(publish_bytes=6)])
 def test_no_more_is_read_than_goes_into_one_transaction(timing: Timing) -> None:
     """Dead letters of three bytes each; a bucket that has nothing takes no room."""
-    world = World(timing)
+    world = PublishingReplica(timing)
     world.say(OWN, 0, 1)
     world.say_nothing(OWN, 2, 5)
     world.say(OWN, 5, 6, 7)
@@ -93,7 +90,7 @@ def test_no_more_is_read_than_goes_into_one_transaction(timing: Timing) -> None:
 
 
 def test_what_the_own_topic_has_lost_a_peer_may_have() -> None:
-    world = World()
+    world = PublishingReplica()
     world.say(OWN, 0, 1, 2, 3)
     world.say(PEER, 0, 1, 2)
     world.delete_before(OWN, 2)
@@ -102,7 +99,7 @@ def test_what_the_own_topic_has_lost_a_peer_may_have() -> None:
 
 
 def test_a_peer_that_has_not_said_it_yet_may_do_so() -> None:
-    world = World()
+    world = PublishingReplica()
     world.say(OWN, 0, 1, 2, 3)
     world.say(PEER, 0)
     world.delete_before(OWN, 2)
@@ -116,7 +113,7 @@ def test_a_peer_that_has_not_said_it_yet_may_do_so() -> None:
 
 
 def test_what_nobody_has_any_more_ends_the_turn_with_its_name() -> None:
-    world = World()
+    world = PublishingReplica()
     for replica in (OWN, PEER):
         world.say(replica, 0, 1, 2, 3)
         world.delete_before(replica, 2)
@@ -129,14 +126,14 @@ def test_what_nobody_has_any_more_ends_the_turn_with_its_name() -> None:
 
 def test_a_hole_in_the_own_topic_lies_in_a_peers() -> None:
     """Who took over began at 3, who took over after that at 5."""
-    world = World()
+    world = PublishingReplica()
     world.say(OWN, 0, 1, 5, 6)
     world.say(PEER, 1, 2, 3, 4, 5)
     assert world.unpublished.said(FIRST, FIRST + 7) == (wanted(*range(7)), FIRST + 7)
 
 
 def test_limits_of_a_transaction_hold_across_topics() -> None:
-    world = World(Timing(publish_buckets=3))
+    world = PublishingReplica(Timing(publish_buckets=3))
     world.say(OWN, 0, 1, 4)
     world.say(PEER, 2, 3)
     assert world.unpublished.said(FIRST, FIRST + 5) == (wanted(0, 1, 2), FIRST + 3)
@@ -144,7 +141,7 @@ def test_limits_of_a_transaction_hold_across_topics() -> None:
 
 
 def test_what_lies_below_a_gap_is_published() -> None:
-    world = World()
+    world = PublishingReplica()
     world.say(OWN, 0, 1)
     world.say(PEER, 1, 2)
     assert world.unpublished.said(FIRST, FIRST + 5) == (wanted(0, 1, 2), FIRST + 3)
@@ -156,7 +153,7 @@ def test_what_lies_below_a_gap_is_published() -> None:
 @pytest.mark.parametrize("way", RecoveryWay)
 def test_a_peer_that_stands_by_will_not_say_what_was_deleted(way: RecoveryWay) -> None:
     """It begins with a newer bucket if it takes over; one that runs, and is behind, will say it."""
-    world = World(recovery=RecoveryPlan(way))
+    world = PublishingReplica(recovery=RecoveryPlan(way))
     world.say(OWN, 0, 1, 2, 3)
     world.say(PEER, 0)
     world.delete_before(OWN, 2)
@@ -171,7 +168,7 @@ def test_a_peer_that_stands_by_will_not_say_what_was_deleted(way: RecoveryWay) -
 
 def test_a_hole_is_no_loss() -> None:
     """What the own topic has lost lies in the other one, and what that one never had in the own one."""
-    world = World(recovery=RecoveryPlan(RecoveryWay.PASSIVE_STANDBY))
+    world = PublishingReplica(recovery=RecoveryPlan(RecoveryWay.PASSIVE_STANDBY))
     world.say(OWN, 0, 1, 4, 5)
     world.say(PEER, 1, 2, 3, 4)
     world.delete_before(OWN, 2)
@@ -180,7 +177,7 @@ def test_a_hole_is_no_loss() -> None:
 
 
 def test_a_replica_without_peers_has_only_its_own() -> None:
-    world = World()
+    world = PublishingReplica()
     world.say(0, 0, 1, 2, 3)
     assert world.alone.said(FIRST, FIRST + 4) == (wanted(0, 1, 2, 3), FIRST + 4)
     world.delete_before(0, 3)
@@ -191,7 +188,7 @@ def test_a_replica_without_peers_has_only_its_own() -> None:
 
 
 def test_rows_of_another_schema_are_nothing_that_could_be_published() -> None:
-    world, rows = World(), [(BUCKETS.start(FIRST), "row", 5, 0)]
+    world, rows = PublishingReplica(), [(BUCKETS.start(FIRST), "row", 5, 0)]
     world.write(OWN, StableBucket(1, FIRST, Output(rows)), schema="another schema")
     with pytest.raises(LogError):
         world.unpublished.said(FIRST, FIRST + 1)
@@ -200,7 +197,7 @@ def test_rows_of_another_schema_are_nothing_that_could_be_published() -> None:
 
 
 def test_a_log_that_does_not_answer_is_no_loss() -> None:
-    world = World()
+    world = PublishingReplica()
     world.say(OWN, 0, 1)
     world.log.cut("replica")
     with pytest.raises(LogUnreachable):

@@ -15,11 +15,10 @@ from structlog.testing import capture_logs
 from borealis_py.client.target import Target
 from borealis_py.log import topics
 from borealis_py.log.acks import ack_record, read_ack
-from borealis_py.log.base import Feed, Fenced, LogError, NewRecord, TopicSpec, TransactorEvent, Unknown
+from borealis_py.log.base import Feed, Fenced, LogError, NewRecord, TransactorEvent, Unknown
 from borealis_py.log.corrected import Progress, progress_record, transaction
 from borealis_py.log.description import APP_KEY, Life
 from borealis_py.log.messages import (
-    Description,
     DisagreementSetting,
     RecoverySetting,
     RedoStatus,
@@ -46,11 +45,9 @@ from borealis_py.protocol.trimming import Graph, Need, NodeReads, ReplicaName, R
 from borealis_py.protocol.turn import AskEnds, CancelRedo, EmitEvent, SaveCheckpoint, StartRedo, WriterLost
 from borealis_py.query.recovery import RecoveryPlan, RecoveryWay
 from borealis_py.query.spec import Serves
-from borealis_py.simulation.cluster.clock import Scheduler
 from borealis_py.simulation.cluster.processes import LocalClock
 from borealis_py.simulation.cluster.toy_query import ToyKernel
 from borealis_py.simulation.log.appender import MemoryAppender
-from borealis_py.simulation.log.client import MemoryLog
 from reconcile.redo_client import RedoRouter
 from sunion.bucket import Buckets
 from sunion.digests import TOLD_MAX, Digest
@@ -60,6 +57,7 @@ from sunion.source import SourceFold
 from sunion.union import Mark
 from tests.support.heartbeats import heartbeat
 from tests.support.redos import FailingRedo
+from tests.support.simulated_app import SimulatedApp
 from tests.support.simulated_publisher import SimPublisher
 
 BUCKETS = Buckets(100_000)
@@ -70,16 +68,14 @@ ONE_NODE = Graph({"q": NodeReads(1, ("s",))})
 SOURCE, UP, ROWS = topics.source("app", "s"), Feed(topics.replica("app", "up", 0)), topics.corrected("app", "q")
 
 
-class World:
+class OnlyReplica(SimulatedApp):
     """A node that reads source `s`, where a publisher runs, and stream `up`, and its only replica."""
 
     def __init__(self, directory: Path) -> None:
-        self.scheduler = Scheduler(BUCKETS.start(FIRST))
-        self.log = MemoryLog(self.scheduler, 0)
-        specs = topics.of_app("app", ["s"], {"q": 1}, {"up": 1})
-        self.log.client("admin").admin().create([TopicSpec(spec.name, spec.partitions) for spec in specs])
-        description = encode(Description("{}", "hash", FIRST, "f", "a1"))
-        self.log.broker.append(NewRecord(Feed(topics.settings("app")), description, APP_KEY.encode()))
+        super().__init__(start_us=BUCKETS.start(FIRST))
+        for spec in topics.of_app("app", ["s"], {"q": 1}, {"up": 1}):
+            self.create(spec.name, partitions=spec.partitions)
+        self.describe("a1", FIRST)
         target = Target(
             app="app",
             app_uid="a1",
@@ -149,15 +145,15 @@ class World:
 
 
 @pytest.fixture
-def world(tmp_path: Path) -> World:
-    return World(tmp_path)
+def world(tmp_path: Path) -> OnlyReplica:
+    return OnlyReplica(tmp_path)
 
 
 def rows(bucket: int, *values: int) -> Output:
     return Output([(BUCKETS.start(bucket), "row", value, 0) for value in values])
 
 
-def test_a_status_tells_how_far_it_is_and_what_it_took_of_each_input(world: World) -> None:
+def test_a_status_tells_how_far_it_is_and_what_it_took_of_each_input(world: OnlyReplica) -> None:
     replica = world.start()
     world.run(replica, 0.5)
     for late_us in (0, 100_000, 200_000):
@@ -180,7 +176,7 @@ def test_a_status_tells_how_far_it_is_and_what_it_took_of_each_input(world: Worl
     assert decode(written.value or b"", Status) in [snapshot.status for snapshot in world.snapshots]
 
 
-def test_a_status_tells_of_the_last_checkpoint_and_when_it_was_seen(world: World) -> None:
+def test_a_status_tells_of_the_last_checkpoint_and_when_it_was_seen(world: OnlyReplica) -> None:
     replica = world.start()
     world.run(replica, 1)
     assert (world.status.checkpoint_bucket, world.status.checkpoint_wall_us) == (0, 0)
@@ -193,7 +189,7 @@ def test_a_status_tells_of_the_last_checkpoint_and_when_it_was_seen(world: World
     assert world.status.checkpoint_wall_us == seen_us, "nothing new was written"
 
 
-def test_a_setting_is_in_force_as_it_is_read(world: World) -> None:
+def test_a_setting_is_in_force_as_it_is_read(world: OnlyReplica) -> None:
     replica = world.start()
     world.run(replica, 0.5)
     waited_us = replica.manager.delays.wait_us
@@ -203,7 +199,7 @@ def test_a_setting_is_in_force_as_it_is_read(world: World) -> None:
     assert world.status.threshold_us == world.snapshots[-1].delays["q"].threshold_us == 500_000
 
 
-def test_a_difference_is_written_into_the_settings_and_stops_publishing_for_good(world: World) -> None:
+def test_a_difference_is_written_into_the_settings_and_stops_publishing_for_good(world: OnlyReplica) -> None:
     replica = world.start()
     world.run(replica, 0.5)
     first = replica.manager.f_s
@@ -232,7 +228,7 @@ def test_a_difference_is_written_into_the_settings_and_stops_publishing_for_good
 
 
 def test_a_difference_that_the_log_has_lost_is_written_again_until_it_is_there_or_an_operator_clears_it(
-    world: World, monkeypatch: pytest.MonkeyPatch
+    world: OnlyReplica, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     append, lost = MemoryAppender.append, list[bytes]()
 
@@ -263,7 +259,7 @@ def test_a_difference_that_the_log_has_lost_is_written_again_until_it_is_there_o
     assert told() == lost[:1], "once, as it was found, and never again"
 
 
-def test_heartbeats_with_digests_that_no_replica_tells_are_ignored(world: World) -> None:
+def test_heartbeats_with_digests_that_no_replica_tells_are_ignored(world: OnlyReplica) -> None:
     replica = world.start()
     many = tuple(Digest(n, n + 1, OTHER) for n in range(FIRST, FIRST + TOLD_MAX + 1))
     for digests in (many, (Digest(5, 5, OTHER),), (Digest(-1, 5, OTHER),), (Digest(5, 6, OTHER * 1_000),)):
@@ -274,7 +270,7 @@ def test_heartbeats_with_digests_that_no_replica_tells_are_ignored(world: World)
     assert [line["event"] for line in lines].count("heartbeat ignored") == 4
 
 
-def reported(world: World, note: EmitEvent) -> tuple[Status, dict[str, Any]]:
+def reported(world: OnlyReplica, note: EmitEvent) -> tuple[Status, dict[str, Any]]:
     """The status and the log line of an event."""
     replica = world.start()
     appender = world.log.client("replica").appender(lambda: None)
@@ -293,14 +289,14 @@ def reported(world: World, note: EmitEvent) -> tuple[Status, dict[str, Any]]:
         ("DRIFT", "buckets run without a source that is alive: check its clock and lateness, or raise the threshold"),
     ],
 )
-def test_what_somebody_should_look_at_is_a_warning_in_words(world: World, event: str, said: str) -> None:
+def test_what_somebody_should_look_at_is_a_warning_in_words(world: OnlyReplica, event: str, said: str) -> None:
     status, line = reported(world, EmitEvent(event, "because"))
     assert (line["log_level"], line["event"], line["why"]) == ("warning", said, "because")
     assert (line["f_s"], line["f_l"], line["node"], line["replica"]) == (FIRST, FIRST, "q", 0)
     assert (status.event, status.detail) == (event, "because")
 
 
-def test_of_statuses_in_a_row_only_the_newest_need_be_read_but_each_event(world: World) -> None:
+def test_of_statuses_in_a_row_only_the_newest_need_be_read_but_each_event(world: OnlyReplica) -> None:
     replica, records = world.start(), list[NewRecord]()
     appender: Any = SimpleNamespace(append=records.append)
     reporter = Reporter(world.spec, appender, world.clock, replica.settings, lambda: "")
@@ -309,25 +305,25 @@ def test_of_statuses_in_a_row_only_the_newest_need_be_read_but_each_event(world:
     assert [(decode(r.value or b"", Status).event, r.conflatable) for r in records] == [("", True), ("SILENT", False)]
 
 
-def test_replicas_that_differ_are_an_error_that_says_what_to_do(world: World) -> None:
+def test_replicas_that_differ_are_an_error_that_says_what_to_do(world: OnlyReplica) -> None:
     _, line = reported(world, EmitEvent("DIVERGED", "because"))
     assert (line["log_level"], line["why"]) == ("error", "because")
     assert "`borealis resume` goes on" in line["event"]
 
 
-def test_a_redo_is_in_the_status_and_in_the_log(world: World) -> None:
+def test_a_redo_is_in_the_status_and_in_the_log(world: OnlyReplica) -> None:
     status, line = reported(world, EmitEvent("REDO", "", (3, 9, 12, "spark", 0.25)))
     assert status.redo == RedoStatus(3, 9, 12, "spark", 0.25, world.clock.wall_us())
     assert (line["log_level"], line["event"]) == ("info", "REDO")
     assert (line["first"], line["end"], line["rows"], line["engine"], line["seconds"]) == (3, 9, 12, "spark", 0.25)
 
 
-def test_who_is_next_to_be_corrected_is_in_the_status(world: World) -> None:
+def test_who_is_next_to_be_corrected_is_in_the_status(world: OnlyReplica) -> None:
     status, _ = reported(world, EmitEvent("DRIFT", ""))
     assert status.head == 4
 
 
-def test_a_start_needs_no_more_of_a_log_than_what_follows_its_checkpoint(world: World) -> None:
+def test_a_start_needs_no_more_of_a_log_than_what_follows_its_checkpoint(world: OnlyReplica) -> None:
     replica = world.start()
     world.run(replica, 0.5)
     assert world.publisher.send({"v": 3}, world.scheduler.now_us)
@@ -342,7 +338,7 @@ def test_a_start_needs_no_more_of_a_log_than_what_follows_its_checkpoint(world: 
     assert world.start().manager.f_s == written
 
 
-def test_who_shares_its_number_with_another_that_stays_starts_again(world: World) -> None:
+def test_who_shares_its_number_with_another_that_stays_starts_again(world: OnlyReplica) -> None:
     replica = world.start()
     world.run(replica, 1)
     other = heartbeat(0, replica.manager.identity.inc, uid="a")
@@ -351,7 +347,7 @@ def test_who_shares_its_number_with_another_that_stays_starts_again(world: World
         world.run(replica, 1)
 
 
-def test_who_is_not_believed_since_another_acknowledged_by_its_number_starts_again(world: World) -> None:
+def test_who_is_not_believed_since_another_acknowledged_by_its_number_starts_again(world: OnlyReplica) -> None:
     world.spec = replace(world.spec, inputs=(Input.source("s"),), trimming=Trimming(ONE_NODE, {"q": Retain(0)}))
     replica = world.start()
     me = replica.manager.identity
@@ -364,11 +360,11 @@ def test_who_is_not_believed_since_another_acknowledged_by_its_number_starts_aga
 
 
 @pytest.mark.parametrize(("event", "fenced"), [(Fenced(7), True), (Unknown(7, "no answer"), False)])
-def test_a_writer_that_another_one_fenced_gives_way(world: World, event: TransactorEvent, fenced: bool) -> None:
+def test_a_writer_that_another_one_fenced_gives_way(world: OnlyReplica, event: TransactorEvent, fenced: bool) -> None:
     assert world.start()._writer_event(event) == WriterLost(7, fenced)
 
 
-def test_rows_of_an_aborted_transaction_that_hangs_never_come_to_be_seen(world: World) -> None:
+def test_rows_of_an_aborted_transaction_that_hangs_never_come_to_be_seen(world: OnlyReplica) -> None:
     """The next end of the same transactional id would end it, too: whoever takes over mends first (R10)."""
     broker = world.log.broker
     made = list(transaction("app", "q", {FIRST: rows(FIRST, 99)}, Progress("a1", FIRST + 1, 0, 1), BUCKETS, KERNEL))
@@ -385,7 +381,7 @@ def test_rows_of_an_aborted_transaction_that_hangs_never_come_to_be_seen(world: 
 
 
 def test_rows_that_are_in_memory_are_published_without_reading_them_again(
-    world: World, monkeypatch: pytest.MonkeyPatch
+    world: OnlyReplica, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delattr(Unpublished, "said")
     replica = world.start()
@@ -396,7 +392,7 @@ def test_rows_that_are_in_memory_are_published_without_reading_them_again(
 
 
 def test_what_is_still_to_be_published_at_the_start_is_published_whole_however_little_goes_at_once(
-    world: World,
+    world: OnlyReplica,
 ) -> None:
     """The writer learns from each transaction how far it came, not from what was asked of it (R10)."""
     world.spec = replace(world.spec, timing=Timing(publish_buckets=2))
@@ -408,7 +404,7 @@ def test_what_is_still_to_be_published_at_the_start_is_published_whole_however_l
     assert world.published() == [("row", n) for n in range(5)]
 
 
-def test_a_writer_that_is_still_at_work_is_not_fenced(world: World) -> None:
+def test_a_writer_that_is_still_at_work_is_not_fenced(world: OnlyReplica) -> None:
     """A large transaction may take longer than anybody's patience; fenced, it would only begin again (R10)."""
     broker, id_ = world.log.broker, world.spec.transactional_id
     epoch = broker.init_producer(id_)
@@ -423,7 +419,7 @@ def test_a_writer_that_is_still_at_work_is_not_fenced(world: World) -> None:
     assert world.published() == [("row", 1)] * 10
 
 
-def test_a_writer_goes_on_behind_the_last_row_where_the_progress_is_garbage(world: World) -> None:
+def test_a_writer_goes_on_behind_the_last_row_where_the_progress_is_garbage(world: OnlyReplica) -> None:
     """Nobody could have closed the buckets that it names: the rows tell, and none comes twice (R10)."""
     for record in transaction("app", "q", {FIRST: rows(FIRST, 1)}, Progress("a1", FIRST + 1, 0, 1), BUCKETS, KERNEL):
         world.log.broker.append(record)
@@ -441,7 +437,7 @@ def test_a_writer_goes_on_behind_the_last_row_where_the_progress_is_garbage(worl
     [[], [("threshold/q", encode(Threshold(500_000)))], [(APP_KEY, b"garbage")]],
     ids=["nothing", "a setting", "garbage"],
 )
-def test_without_a_description_no_replica_starts(world: World, settings: list[tuple[str, bytes]]) -> None:
+def test_without_a_description_no_replica_starts(world: OnlyReplica, settings: list[tuple[str, bytes]]) -> None:
     """The app is being begun anew: `--reset` writes it last."""
     world.log.delete_before(world.spec.settings_feed, 1)
     for key, value in settings:
@@ -451,7 +447,9 @@ def test_without_a_description_no_replica_starts(world: World, settings: list[tu
 
 
 @pytest.mark.parametrize(("said", "inc"), [([], 1), ([("a1", 7)], 8), ([("a1", 7), ("b2", 99), ("a1", 6)], 8)])
-def test_the_own_stream_tells_which_number_comes_next(world: World, said: list[tuple[str, int]], inc: int) -> None:
+def test_the_own_stream_tells_which_number_comes_next(
+    world: OnlyReplica, said: list[tuple[str, int]], inc: int
+) -> None:
     """Heartbeats expire. Readers would take nothing tentative of a number that is not the highest; of another life
     none counts."""
     for app_uid, before in said:
@@ -459,7 +457,7 @@ def test_the_own_stream_tells_which_number_comes_next(world: World, said: list[t
     assert world.start().manager.identity.inc == inc
 
 
-def test_the_end_of_a_drill_wakes_it(world: World) -> None:
+def test_the_end_of_a_drill_wakes_it(world: OnlyReplica) -> None:
     replica = world.start()
     world.run(replica, 0.5)
     heals_us = world.clock.wall_us() + 13_000
@@ -468,7 +466,7 @@ def test_the_end_of_a_drill_wakes_it(world: World) -> None:
     assert replica.next_wakeup() == world.clock.now_us() + heals_us - world.clock.wall_us()
 
 
-def test_the_result_of_a_redo_that_was_taken_back_never_comes(world: World) -> None:
+def test_the_result_of_a_redo_that_was_taken_back_never_comes(world: OnlyReplica) -> None:
     replica = world.start()
     for job_id in (4, 5):
         replica._carry_out(
@@ -481,7 +479,7 @@ def test_the_result_of_a_redo_that_was_taken_back_never_comes(world: World) -> N
     assert [result.id for result in replica._redos.poll_results()] == [5]
 
 
-def test_what_was_not_read_until_now_is_asked_for_its_end_too(world: World) -> None:
+def test_what_was_not_read_until_now_is_asked_for_its_end_too(world: OnlyReplica) -> None:
     """Memory was full when the turn began, and is not any more. Unasked, the source would count as read (B14)."""
     replica = world.start()
     world.run(replica, 1.0)
@@ -495,7 +493,7 @@ def test_what_was_not_read_until_now_is_asked_for_its_end_too(world: World) -> N
     assert replica._input_reader.read_to(now + 50_000) == now
 
 
-def test_at_its_end_it_does_not_wait_for_the_log_for_long(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_at_its_end_it_does_not_wait_for_the_log_for_long(world: OnlyReplica, monkeypatch: pytest.MonkeyPatch) -> None:
     waits: list[float] = []
     monkeypatch.setattr(MemoryAppender, "flush", lambda self, timeout_s: waits.append(timeout_s))
     world.start().close("asked to")
@@ -504,7 +502,7 @@ def test_at_its_end_it_does_not_wait_for_the_log_for_long(world: World, monkeypa
     assert 0 < waits[0] <= 2
 
 
-def test_it_says_what_it_may_still_read_where_it_is_told_to(world: World) -> None:
+def test_it_says_what_it_may_still_read_where_it_is_told_to(world: OnlyReplica) -> None:
     acks = Feed(topics.acks("app"))
     world.spec = replace(world.spec, inputs=(Input.source("s"),), trimming=Trimming(ONE_NODE))
     replica = world.start()
@@ -526,14 +524,14 @@ def test_it_says_what_it_may_still_read_where_it_is_told_to(world: World) -> Non
     assert 0 < need.offsets["s"] <= world.log.broker.partition(SOURCE).stable_end
 
 
-def _trimmed(world: World) -> Feed:
+def _trimmed(world: OnlyReplica) -> Feed:
     """The world's replica acknowledges, and reads one source; returns the feed of acknowledgements."""
     acks = Feed(topics.acks("app"))
     world.spec = replace(world.spec, inputs=(Input.source("s"),), trimming=Trimming(ONE_NODE))
     return acks
 
 
-def test_it_acknowledges_nothing_before_it_knows_that_its_number_is_its_own(world: World) -> None:
+def test_it_acknowledges_nothing_before_it_knows_that_its_number_is_its_own(world: OnlyReplica) -> None:
     acks = _trimmed(world)
     world.run(world.start(), 0.5)
     assert len(world.log.committed(acks)) == 1
@@ -546,7 +544,7 @@ def test_it_acknowledges_nothing_before_it_knows_that_its_number_is_its_own(worl
 
 @pytest.mark.parametrize("successor", [True, False])
 def test_records_that_a_successor_did_not_need_are_not_lost_to_who_gives_way_to_it(
-    world: World, successor: bool
+    world: OnlyReplica, successor: bool
 ) -> None:
     _trimmed(world)
     replica = world.start()
@@ -563,7 +561,7 @@ def test_records_that_a_successor_did_not_need_are_not_lost_to_who_gives_way_to_
 @pytest.mark.parametrize("stands_by", [True, False])
 @pytest.mark.parametrize("successor", [True, False])
 def test_who_reads_another_way_looks_for_a_successor_before_it_begins_anew(
-    world: World, successor: bool, stands_by: bool
+    world: OnlyReplica, successor: bool, stands_by: bool
 ) -> None:
     """It was suspended; its new number would end the one that runs in its place."""
     passive, backup = (RecoveryPlan(way) for way in (RecoveryWay.PASSIVE_STANDBY, RecoveryWay.UPSTREAM_BACKUP))
@@ -579,7 +577,7 @@ def test_who_reads_another_way_looks_for_a_successor_before_it_begins_anew(
         who.turn()
 
 
-def test_by_default_it_says_nothing_of_it(world: World) -> None:
+def test_by_default_it_says_nothing_of_it(world: OnlyReplica) -> None:
     acks = Feed(topics.acks("app"))
     world.spec = replace(world.spec, inputs=(Input.source("s"),))
     world.run(world.start(), 9.0)

@@ -9,20 +9,18 @@ import pytest
 
 from borealis_py.log import topics
 from borealis_py.log.acks import ack_record
-from borealis_py.log.base import Feed, LogError, NewRecord, TopicSpec
+from borealis_py.log.base import Feed, LogError, NewRecord
 from borealis_py.log.corrected import Progress, progress_record, transaction
 from borealis_py.log.description import OtherLife
-from borealis_py.log.messages import Description, encode
 from borealis_py.node.resuming import Resuming
 from borealis_py.node.spec import ReplicaSpec
 from borealis_py.protocol.settings import Timing
 from borealis_py.protocol.trimming import Need, ReplicaName
-from borealis_py.simulation.cluster.clock import Scheduler
-from borealis_py.simulation.log.client import MemoryLog
 from borealis_py.simulation.log.reader import MemoryLookup
 from sunion.bucket import Buckets
 from sunion.model import Input, Output
 from tests.reconcile.list_world import ListKernel
+from tests.support.simulated_app import SimulatedApp
 
 BUCKETS = Buckets(1_000)
 ORIGIN = 10
@@ -30,14 +28,12 @@ SOURCE, STREAM = Feed("app.s"), Feed("app.up.r0")
 PROGRESS = Feed(topics.progress("app", "q"))
 
 
-class World:
+class FencedWriter(SimulatedApp):
     """A writer that has just fenced, and what lies in the log. `ends`: what it asked its inputs for."""
 
     def __init__(self, closed: int) -> None:
-        self.log = MemoryLog(Scheduler(1_700_000_000_000_000), 0)
-        names = ("app.s", "app.up.r0", PROGRESS.topic, "app.q", "app.deadletter", "app.settings", "app.acks")
-        self.log.client("admin").admin().create([TopicSpec(name) for name in names])
-        self.describe("a1")
+        super().__init__("app.s", "app.up.r0", PROGRESS.topic, "app.q", "app.deadletter", "app.settings", "app.acks")
+        self.describe("a1", ORIGIN)
         spec = ReplicaSpec(
             app="app", app_uid="a1", node="q", replica=1, inputs=(Input.source("s"), Input("up", 1, ("t",))),
             bucket_us=BUCKETS.width_us, origin=ORIGIN, partition=0, query_hash="", app_json="", delays={}, log=None,  # type: ignore[arg-type]
@@ -47,15 +43,9 @@ class World:
         self.resuming = Resuming(spec, closed)
         self.lookup = self.log.client("writer").lookup()
 
-    def describe(self, app_uid: str) -> None:
-        self.log.broker.append(
-            NewRecord(Feed("app.settings"), encode(Description("{}", "h", ORIGIN, "f", app_uid)), b"app")
-        )
-
     def publish(self, upto: int, rows: tuple[int, ...] = ()) -> None:
         outputs = {b: Output([(b * 1_000, "x")]) for b in rows}
-        for record in transaction("app", "q", outputs, Progress("a1", upto, 0, 1), BUCKETS, ListKernel()):
-            self.log.broker.append(record)
+        self.append(*transaction("app", "q", outputs, Progress("a1", upto, 0, 1), BUCKETS, ListKernel()))
 
     def has_read(self, ends: Mapping[Feed, int]) -> bool:
         self.asked = dict(ends)
@@ -66,7 +56,7 @@ class World:
 
 
 def test_progress_that_the_inputs_close_counts_at_once() -> None:
-    world = World(closed=20)
+    world = FencedWriter(closed=20)
     assert world.resuming(world.lookup) is None
     world.publish(20, rows=(12,))
     assert world.resuming(world.lookup) == 20
@@ -74,7 +64,7 @@ def test_progress_that_the_inputs_close_counts_at_once() -> None:
 
 
 def test_a_transaction_without_an_end_is_told_up_to_where_it_is_written() -> None:
-    world = World(closed=20)
+    world = FencedWriter(closed=20)
     raw = MemoryLookup(world.log.client("writer"), committed=False)
     assert world.resuming.unended(world.lookup, raw) is None
     world.publish(13, rows=(12,))
@@ -88,7 +78,7 @@ def test_a_transaction_without_an_end_is_told_up_to_where_it_is_written() -> Non
 
 def test_who_has_read_less_than_the_writer_before_waits_for_his_inputs_and_then_believes() -> None:
     """Rows end at bucket 12; those up to 19 are empty, which the last writer knew."""
-    world = World(closed=17)
+    world = FencedWriter(closed=17)
     world.publish(20, rows=(12,))
     for feed in (SOURCE, STREAM):
         world.log.broker.append(NewRecord(feed, b"one more"))
@@ -106,7 +96,7 @@ def test_who_has_read_less_than_the_writer_before_waits_for_his_inputs_and_then_
 
 
 def test_what_no_input_closes_when_all_of_them_have_been_read_is_garbage() -> None:
-    world = World(closed=17)
+    world = FencedWriter(closed=17)
     world.publish(14, rows=(12,))
     world.log.broker.append(progress_record("app", "q", Progress("a1", 99, 0, 1)))
     with pytest.raises(LogError):
@@ -118,7 +108,7 @@ def test_what_no_input_closes_when_all_of_them_have_been_read_is_garbage() -> No
 
 
 def test_another_record_is_another_doubt() -> None:
-    world = World(closed=17)
+    world = FencedWriter(closed=17)
     world.log.broker.append(progress_record("app", "q", Progress("a1", 99, 0, 1)))
     with pytest.raises(LogError):
         world.resuming(world.lookup)
@@ -132,7 +122,7 @@ def test_another_record_is_another_doubt() -> None:
 
 def test_what_was_acknowledged_as_published_is_waited_for_like_progress() -> None:
     """Garbage has displaced the progress, and this replica has read less than the writer before."""
-    world = World(closed=17)
+    world = FencedWriter(closed=17)
     world.publish(20, rows=(12,))
     need = Need(inc=1, uid="u", number=1, bucket=ORIGIN, offsets={}, published=20)
     world.log.broker.append(ack_record("app", "a1", ReplicaName("q", 0), need))
@@ -147,7 +137,7 @@ def test_what_was_acknowledged_as_published_is_waited_for_like_progress() -> Non
 
 
 def test_two_that_no_input_closes_are_both_found_out() -> None:
-    world = World(closed=17)
+    world = FencedWriter(closed=17)
     world.publish(14, rows=(12,))
     need = Need(inc=1, uid="u", number=1, bucket=ORIGIN, offsets={}, published=80)
     world.log.broker.append(ack_record("app", "a1", ReplicaName("q", 0), need))
@@ -161,8 +151,8 @@ def test_two_that_no_input_closes_are_both_found_out() -> None:
 
 
 def test_a_life_that_is_over_ends_the_replica() -> None:
-    world = World(closed=17)
-    world.describe("b2")
+    world = FencedWriter(closed=17)
+    world.describe("b2", ORIGIN)
     with pytest.raises(LogError):
         world.resuming(world.lookup)
     assert isinstance(world.resuming.ended, OtherLife)

@@ -11,8 +11,7 @@ import pytest
 
 from borealis_py.log.acks import ack_record, audit_record, forget_record
 from borealis_py.log.base import Feed, Log, LogError, LogUnreachable, Lookup, NewRecord, Record, TopicSpec
-from borealis_py.log.description import APP_KEY, OtherLife
-from borealis_py.log.messages import Description, encode
+from borealis_py.log.description import OtherLife
 from borealis_py.log.records import BatchHeader, ClaimHeader, RangeHeader, pack
 from borealis_py.node.input_reader import OWN_TAIL
 from borealis_py.node.spec import ReplicaSpec
@@ -20,12 +19,11 @@ from borealis_py.node.trimmer import Trimmer, Trims
 from borealis_py.protocol.settings import Delays, Timing
 from borealis_py.protocol.trimming import Graph, Need, NodeReads, ReplicaName, Retain, Trimming
 from borealis_py.query.spec import Serves
-from borealis_py.simulation.cluster.clock import Scheduler
 from borealis_py.simulation.cluster.processes import LocalClock
-from borealis_py.simulation.log.client import MemoryLog
 from sunion.bucket import Buckets
 from sunion.model import Input
 from sunion.units import Bucket, Offset
+from tests.support.simulated_app import SimulatedApp
 
 BUCKETS = Buckets(100_000)
 FIRST = 17_000_000
@@ -35,15 +33,13 @@ OWN, SOURCE, ACKS = Feed("app.q.r0"), Feed("app.s"), Feed("app.acks")
 NEEDED, ALL = Retain(0), Retain(None)
 
 
-class World:
+class TrimmedNode(SimulatedApp):
     """Node `q` has two replicas and reads source `s`, which node `r` reads, too. Each log has one record a bucket."""
 
     def __init__(self, node: str = "q") -> None:
-        self.scheduler = Scheduler(BUCKETS.start(FIRST))
-        self.log = MemoryLog(self.scheduler, 0)
-        names = (OWN.topic, "app.q.r1", "app.r.r0", SOURCE.topic, ACKS.topic)
-        self.log.client("admin").admin().create([TopicSpec(name) for name in (*names, "app.settings")])
-        self.describe("a1")
+        names = (OWN.topic, "app.q.r1", "app.r.r0", SOURCE.topic, ACKS.topic, "app.settings")
+        super().__init__(*names, start_us=BUCKETS.start(FIRST))
+        self.describe("a1", FIRST)
         self.spec = ReplicaSpec(
             app="app", app_uid="a1", node=node, replica=0, inputs=(Input.source("s"),), bucket_us=BUCKETS.width_us,
             origin=FIRST, partition=0, query_hash="h", app_json="", delays={"q": Delays(3_000_000)},
@@ -60,18 +56,14 @@ class World:
             batch = BatchHeader("a1", 1, "p", n, b"", BUCKETS.start(at + 1), "json", n)
             self.put(SOURCE, pack(batch), at)
 
-    def describe(self, app_uid: str) -> None:
-        description = encode(Description("{}", "h", FIRST, "f", app_uid))
-        self.log.broker.append(NewRecord(Feed("app.settings"), description, APP_KEY.encode()))
-
     def put(self, feed: Feed, value: bytes, bucket: int) -> None:
-        self.log.broker.append(NewRecord(feed, value, None, BUCKETS.timestamp_ms(bucket)))
+        self.append(NewRecord(feed, value, None, BUCKETS.timestamp_ms(bucket)))
 
     def says(self, node: str, index: int, upto: int, published: int | None = None, **changed: Any) -> None:
         """A replica may start from bucket FIRST + upto, and reads the source from offset upto."""
         said = None if published is None else FIRST + published
         need = Need(inc=1, uid="u", number=1, bucket=FIRST + upto, offsets={"s": upto}, published=said, place="m1")
-        self.log.broker.append(ack_record("app", "a1", ReplicaName(node, index), replace(need, **changed)))
+        self.append(ack_record("app", "a1", ReplicaName(node, index), replace(need, **changed)))
 
     def all_say(self, upto: int, published: int) -> None:
         for node, index in (("q", 0), ("q", 1), ("r", 0)):
@@ -79,7 +71,7 @@ class World:
 
     def audited(self, query: str, offset: int, source: str = "s") -> None:
         """The next audit of a query reads the source from this offset on."""
-        self.log.broker.append(audit_record("app", "a1", query, Bucket(FIRST), {source: Offset(offset)}))
+        self.append(audit_record("app", "a1", query, Bucket(FIRST), {source: Offset(offset)}))
 
     def decide(self, retain: Retain = NEEDED, frontier: int = LENGTH) -> Trims:
         return self.trimmer.decide(self.lookup, FIRST + frontier, (), lambda name: retain)
@@ -89,7 +81,7 @@ class World:
 
 
 def test_what_nobody_reads_and_is_published_goes() -> None:
-    world = World()
+    world = TrimmedNode()
     world.all_say(40, published=60)
     assert world.decide().deletions == {OWN: 40, SOURCE: 40}
     assert world.held_by() == [("q.r0", "q.r1", "r.r0")] * 2
@@ -98,14 +90,14 @@ def test_what_nobody_reads_and_is_published_goes() -> None:
 
 
 def test_what_is_not_published_yet_stays_in_the_topics_of_replicas() -> None:
-    world = World()
+    world = TrimmedNode()
     world.all_say(40, published=20)
     assert world.decide().deletions == {OWN: 20, SOURCE: 40}
 
 
 def test_only_what_the_own_replica_has_acknowledged_as_published_counts() -> None:
     """It is in the log then, so that every take-over finds it (R10)."""
-    world = World()
+    world = TrimmedNode()
     world.all_say(40, published=60)
     world.says("q", 0, 40, number=2)
     assert world.decide().deletions == {SOURCE: 40}
@@ -113,14 +105,14 @@ def test_only_what_the_own_replica_has_acknowledged_as_published_counts() -> Non
 
 
 def test_what_retention_keeps_stays() -> None:
-    world = World()
+    world = TrimmedNode()
     world.all_say(40, published=60)
     assert world.decide(Retain(75 * BUCKETS.width_us)).deletions == {OWN: 25, SOURCE: 26}, "a claim lies before it"
     assert world.decide(ALL) == Trims()
 
 
 def test_one_of_its_topics_may_be_kept_whole() -> None:
-    world = World()
+    world = TrimmedNode()
     world.all_say(40, published=60)
     trims = world.trimmer.decide(world.lookup, FIRST + LENGTH, (), lambda name: ALL if name == "s" else NEEDED)
     assert trims.deletions == {OWN: 40}
@@ -128,14 +120,14 @@ def test_one_of_its_topics_may_be_kept_whole() -> None:
 
 
 def test_the_own_topic_keeps_the_end_that_the_next_start_reads() -> None:
-    world = World()
+    world = TrimmedNode()
     world.all_say(LENGTH - 1, published=LENGTH)
     assert world.decide().deletions[OWN] == LENGTH - OWN_TAIL
 
 
 def test_a_source_keeps_a_record_from_which_its_publisher_resumes() -> None:
     """The last one of its owner says so of all from where it has read, and a stranger's record tells nothing."""
-    world = World()
+    world = TrimmedNode()
     world.put(SOURCE, b"garbage", FIRST + LENGTH)
     world.all_say(LENGTH + 1, published=LENGTH)
     assert world.decide().deletions[SOURCE] == LENGTH - 1
@@ -145,7 +137,7 @@ def test_a_source_keeps_a_record_from_which_its_publisher_resumes() -> None:
 
 
 def test_without_such_a_record_nothing_of_it_goes() -> None:
-    world = World()
+    world = TrimmedNode()
     world.all_say(LENGTH + 1, published=LENGTH)
     world.log.delete_before(SOURCE, LENGTH)  # of another kind of retention
     world.put(SOURCE, b"garbage", FIRST + LENGTH)
@@ -156,7 +148,7 @@ def test_without_such_a_record_nothing_of_it_goes() -> None:
 
 def test_of_a_source_that_is_kept_as_audited_only_what_all_audits_have_verified_goes() -> None:
     """Whatever else is not needed; streams of replicas are no matter of audits."""
-    world, kept = World(), Retain(0, audited=True)
+    world, kept = TrimmedNode(), Retain(0, audited=True)
     world.all_say(40, published=60)
     assert world.decide(kept).deletions == {OWN: 40}
     assert world.held_by(kept)[1] == ("audit of q (none has ended with --advance yet)",)
@@ -172,7 +164,7 @@ def test_of_a_source_that_is_kept_as_audited_only_what_all_audits_have_verified_
 
 
 def test_an_audit_that_does_not_tell_holds_the_source() -> None:
-    world, kept = World(), Retain(0, audited=True)
+    world, kept = TrimmedNode(), Retain(0, audited=True)
     world.all_say(40, published=60)
     world.audited("q", 20)
     world.audited("r", 20, source="t")
@@ -183,13 +175,13 @@ def test_an_audit_that_does_not_tell_holds_the_source() -> None:
 
 
 def test_a_source_is_trimmed_by_the_first_node_that_reads_it() -> None:
-    world = World("r")
+    world = TrimmedNode("r")
     world.all_say(40, published=60)
     assert [trim.name for trim in world.decide().found] == ["app.r.r0"]
 
 
 def test_on_any_doubt_nothing_goes_and_it_is_said_why() -> None:
-    world = World()
+    world = TrimmedNode()
     world.says("q", 0, 40, 60)
     world.says("q", 1, 40, 60)
     assert world.decide().deletions == {}
@@ -202,7 +194,7 @@ def test_on_any_doubt_nothing_goes_and_it_is_said_why() -> None:
 
 
 def test_a_replica_that_was_given_up_holds_nothing_until_it_speaks() -> None:
-    world = World()
+    world = TrimmedNode()
     world.all_say(40, published=60)
     world.says("q", 1, 10, number=2)
     assert world.decide().deletions == {OWN: 10, SOURCE: 10}
@@ -213,7 +205,7 @@ def test_a_replica_that_was_given_up_holds_nothing_until_it_speaks() -> None:
 
 
 def test_acknowledgements_are_read_on_from_where_it_stopped_and_anew_in_a_topic_made_again() -> None:
-    world = World()
+    world = TrimmedNode()
     world.all_say(40, published=60)
     world.decide()
     world.log.broker.delete(ACKS.topic)
@@ -224,7 +216,7 @@ def test_acknowledgements_are_read_on_from_where_it_stopped_and_anew_in_a_topic_
 
 
 def test_a_log_that_does_not_answer_is_an_error_and_deletes_nothing() -> None:
-    world = World()
+    world = TrimmedNode()
     world.all_say(40, published=60)
     world.log.cut("q")
     with pytest.raises(LogError):
@@ -233,16 +225,16 @@ def test_a_log_that_does_not_answer_is_an_error_and_deletes_nothing() -> None:
 
 def test_topics_of_another_life_are_not_trimmed_by_offsets_of_this_one() -> None:
     """The topics were made again under the same names, and have grown as long as the old ones."""
-    world = World()
+    world = TrimmedNode()
     world.all_say(40, published=60)
     world.decide()
-    world.describe("b2")
+    world.describe("b2", FIRST)
     with pytest.raises(OtherLife):
         world.decide()
 
 
 def test_what_was_decided_is_told_with_what_the_log_refused() -> None:
-    world = World()
+    world = TrimmedNode()
     world.all_say(40, published=60)
     own, source = world.decide().statuses({SOURCE: "not allowed"}, (), 7)
     assert (own.topic, own.below, own.held_by, own.refused) == (OWN.topic, FIRST + 40, ("q.r0", "q.r1", "r.r0"), "")
@@ -251,7 +243,7 @@ def test_what_was_decided_is_told_with_what_the_log_refused() -> None:
 
 
 def test_it_is_told_since_when_trimming_waits() -> None:
-    world = World()
+    world = TrimmedNode()
     first = world.decide().statuses({}, (), 7)
     second = world.decide().statuses({}, first, 9)
     assert [said.waits_since_wall_us for said in (*first, *second)] == [7] * 4
@@ -278,7 +270,7 @@ class Failing:
 
 def test_what_was_read_before_the_log_failed_is_not_taken_again() -> None:
     """Else one that was given up, and has spoken since, would be given up again: its word is not new any more."""
-    world = World()
+    world = TrimmedNode()
     world.all_say(40, published=60)
     world.log.broker.append(forget_record("app", "a1", ReplicaName("q", 1)))
     world.says("q", 1, 30, number=2)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from borealis_py.protocol.states import ReplicaState
-from tests.protocol.toy import World
+from tests.protocol.toy import ToyWorld
 
 R, S, U, Z = (
     ReplicaState.RECOVERING,
@@ -13,11 +13,11 @@ R, S, U, Z = (
 )
 
 
-def settled(world: World) -> bool:
+def settled(world: ToyWorld) -> bool:
     return all(r.manager.state is S and r.manager.f_s == r.manager.f_l for r in world.replicas.values())
 
 
-def cut(world: World, first: int, end: int, *inputs: int) -> None:
+def cut(world: ToyWorld, first: int, end: int, *inputs: int) -> None:
     """Run to `first`, cut the inputs off from everybody until `end`."""
     world.run(first)
     for replica in world.replicas.values():

@@ -1,6 +1,6 @@
 """Random lives of two replicas: inputs cut and healed, redos and writers that misbehave, crashes, zombies, settings.
 
-After every step all oracles of `toy.World` hold. At the end everything is healed, and within a bounded time all is
+After every step all oracles of `toy.ToyWorld` hold. At the end everything is healed, and within a bounded time all is
 stable, published and shown.
 """
 

@@ -11,7 +11,7 @@ from borealis_py.protocol.roles.fold import Role
 from borealis_py.protocol.states import ReplicaState
 from borealis_py.protocol.turn import Append, Turn
 from sunion.model import Input, StableRange
-from tests.protocol.toy import DELAYS, MS, TIMING, TURN, Replica, World, make_world
+from tests.protocol.toy import DELAYS, MS, TIMING, TURN, Replica, ToyWorld, make_world
 from tests.sunion.lists import FRAGMENT, W, batch, claim
 from tests.support.heartbeats import heartbeat
 from tests.support.managers import toy_config
@@ -19,7 +19,7 @@ from tests.support.managers import toy_config
 SETTLES = 3_000 * MS
 
 
-def standing_by() -> World:
+def standing_by() -> ToyWorld:
     """Replica 0 runs, replica 1 stands by."""
     world = make_world(replicas=2, role=Role.STANDS_BY)
     world.run(SETTLES)
@@ -27,7 +27,7 @@ def standing_by() -> World:
     return world
 
 
-def heard(world: World, replica: Replica) -> list[bool]:
+def heard(world: ToyWorld, replica: Replica) -> list[bool]:
     """What an incarnation's heartbeats say of whether it runs."""
     return [beat.runs for _, beat in world.control if beat.uid == replica.uid]
 

@@ -11,7 +11,7 @@ from borealis_py.protocol.settings import Timing
 from sunion.model import FOREVER, Input, Output, SourceRecord, StableBucket, StableRange, StreamRecord
 from sunion.union import SUnion
 from tests.examples import examples
-from tests.protocol.toy import MS, SourceLog, World
+from tests.protocol.toy import MS, SourceLog, ToyWorld
 from tests.sunion.lists import AHEAD_US, BUCKETS, FRAGMENT, OPS, batch, truth
 from tests.sunion.unions import logs
 
@@ -53,7 +53,7 @@ def stable(topic: list[StreamRecord]) -> dict[int, Output]:
 def test_two_replicas_that_read_differently_say_what_a_failure_free_run_says(
     sources: list[SourceLog], step: int, pace: list[int]
 ) -> None:
-    world = World(sources)
+    world = ToyWorld(sources)
     for index in (0, 1):
         replica = world.start(index)
         replica.slow = {index: pace[index]} if pace[index] else {}
@@ -76,7 +76,7 @@ def test_a_redo_gives_what_the_replica_would_have_given(sources: list[SourceLog]
     said = []
     for inline_us in (0, 10**6):
         timing = Timing(inline_us=inline_us, inline_buckets=0, redo_rows=3)
-        world = World([SourceLog(list(s.records), list(s.at)) for s in sources], timing)
+        world = ToyWorld([SourceLog(list(s.records), list(s.at)) for s in sources], timing)
         replica = world.start(0)
         replica.cut = {1}
         world.run(2_000 * MS)

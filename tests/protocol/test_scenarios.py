@@ -12,13 +12,13 @@ import pytest
 from borealis_py.protocol.settings import DelayPolicy, NodeDelays
 from sunion.model import RecDone, StableRange, TentativeBucket, Undo
 from tests.protocol.settling import R, S, U, Z, cut, settled
-from tests.protocol.toy import DELAYS, MS, TIMING, Replica, World, make_world
+from tests.protocol.toy import DELAYS, MS, TIMING, Replica, ToyWorld, make_world
 from tests.sunion.lists import BUCKETS, batch
 
 D = DELAYS.wait_us
 
 
-def marks(world: World, index: int) -> list[str]:
+def marks(world: ToyWorld, index: int) -> list[str]:
     """UNDO, REC_DONE and tentative runs in the topic."""
     said = []
     for record in world.topics[index]:
@@ -287,7 +287,7 @@ def test_when_all_inputs_have_ended_the_last_window_is_run_and_end_is_passed_on(
     for source in world.sources:
         source.records.append(batch(len(source.records), 10**6, boundary=2**62))
         source.at.append(source.at[-1])
-    world = World(world.sources)
+    world = ToyWorld(world.sources)
     world.start(0)
     world.run(4_000 * MS)
     (replica,) = world.replicas.values()

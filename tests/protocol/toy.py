@@ -135,7 +135,7 @@ class Corrected:
 
 
 @dataclass
-class World:
+class ToyWorld:
     """Logs that outlive any replica."""
 
     sources: list[SourceLog]
@@ -258,7 +258,7 @@ class Replica:
     ends: a question for ends is answered. slow: records a step of an input, where that is bounded.
     """
 
-    def __init__(self, world: World, index: int, inc: int, checkpoint: SaveCheckpoint | None, role: Role) -> None:
+    def __init__(self, world: ToyWorld, index: int, inc: int, checkpoint: SaveCheckpoint | None, role: Role) -> None:
         self.world, self.index, self.inc = world, index, inc
         self.cut: set[int] = set()
         self.slow: dict[int, int] = {}
@@ -491,7 +491,7 @@ class Replica:
 class Client:
     """A subscriber to the live view. Holds it to: stable in order and right, each bucket shown once, marks in pairs."""
 
-    def __init__(self, world: World) -> None:
+    def __init__(self, world: ToyWorld) -> None:
         self.world = world
         self.cursors: dict[int, int] = {}
         self.reader: StreamView | None = None
@@ -558,12 +558,14 @@ def make_world(
     role: Role = Role.ALWAYS_RUNS,
     rebuild_buckets: int | None = None,
     **delays: object,
-) -> World:
+) -> ToyWorld:
     """A world whose replicas have started. What a run without failures says is computed once, so no planted bug changes
     it."""
     sources, expected = _prepared(seed, inputs, seconds)
     copies = [SourceLog(list(s.records), list(s.at)) for s in sources]
-    world = World(copies, timing, replace(DELAYS, **delays), role=role, rebuild_buckets=rebuild_buckets, truth=expected)
+    world = ToyWorld(
+        copies, timing, replace(DELAYS, **delays), role=role, rebuild_buckets=rebuild_buckets, truth=expected
+    )
     for index in range(replicas):
         world.start(index)
     return world

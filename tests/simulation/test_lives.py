@@ -51,7 +51,7 @@ SETTINGS, CORRECTED = Feed(topics.settings(APP)), Feed(topics.stream(APP, QUERY)
 class Process:
     """What `host.supervise` does: incarnations of one replica, all with the same spec, until one ends for good."""
 
-    world: World
+    world: AppOfLives
     name: str
     spec: ReplicaSpec
     replica: Replica | None = None
@@ -102,7 +102,7 @@ class Process:
         return self.replica.manager.f_s
 
 
-class World:
+class AppOfLives:
     """One app on one log, and all who were ever started."""
 
     def __init__(self, directory: Path) -> None:
@@ -172,14 +172,14 @@ class World:
 
 
 @pytest.fixture
-def world() -> Iterator[World]:
+def world() -> Iterator[AppOfLives]:
     with tempfile.TemporaryDirectory() as directory:
-        found = World(Path(directory))
+        found = AppOfLives(Path(directory))
         found.describe("first")
         yield found
 
 
-def lived(world: World, seconds: float = 4.0) -> Process:
+def lived(world: AppOfLives, seconds: float = 4.0) -> Process:
     """A replica of the first life, with something published."""
     old, publisher = world.start("old"), world.publisher("p1")
     world.run(seconds, publisher)
@@ -190,7 +190,7 @@ def lived(world: World, seconds: float = 4.0) -> Process:
 
 
 @pytest.mark.parametrize("met", ["beyond the end", "in the middle of a restart"])
-def test_a_replica_of_the_life_before_ends_by_name_and_harms_nobody(world: World, met: str) -> None:
+def test_a_replica_of_the_life_before_ends_by_name_and_harms_nobody(world: AppOfLives, met: str) -> None:
     """It read "beyond the log's end", started again with the spec it had, above the new one's number, which ended."""
     old = lived(world)
     world.reset()
@@ -209,7 +209,7 @@ def test_a_replica_of_the_life_before_ends_by_name_and_harms_nobody(world: World
     world.judge()
 
 
-def test_a_replica_of_the_life_before_that_was_asleep_changes_nothing(world: World) -> None:
+def test_a_replica_of_the_life_before_that_was_asleep_changes_nothing(world: AppOfLives) -> None:
     old = lived(world)
     world.processes.remove(old)
     world.reset()
@@ -223,7 +223,7 @@ def test_a_replica_of_the_life_before_that_was_asleep_changes_nothing(world: Wor
     world.judge()
 
 
-def test_a_publisher_of_the_life_before_whose_rows_are_refused_tells_why(world: World) -> None:
+def test_a_publisher_of_the_life_before_whose_rows_are_refused_tells_why(world: AppOfLives) -> None:
     """Its sequence numbers mean nothing to a topic that was made again, and that it was it has not read yet."""
     old = world.publisher("p1")
     world.run(2, old)
@@ -233,7 +233,7 @@ def test_a_publisher_of_the_life_before_whose_rows_are_refused_tells_why(world: 
     assert isinstance(old.error, BegunAnew)
 
 
-def test_whoever_runs_ends_by_name_when_another_version_describes_the_app(world: World) -> None:
+def test_whoever_runs_ends_by_name_when_another_version_describes_the_app(world: AppOfLives) -> None:
     replica, publisher = world.start("old"), world.publisher("p1")
     world.run(2, publisher)
     world.log.broker.append(NewRecord(SETTINGS, b'{"version":3}', APP_KEY.encode()))
@@ -244,7 +244,7 @@ def test_whoever_runs_ends_by_name_when_another_version_describes_the_app(world:
     assert all("version 3, this program reads 2" in str(error) for error in (replica.ended, publisher.error))
 
 
-def test_a_publisher_of_the_life_before_takes_no_source_and_its_rows_are_nothing(world: World) -> None:
+def test_a_publisher_of_the_life_before_takes_no_source_and_its_rows_are_nothing(world: AppOfLives) -> None:
     """Its epochs were higher, and whoever came after it had to be above them."""
     old = world.publisher("p1")
     world.run(2, old)
@@ -259,7 +259,7 @@ def test_a_publisher_of_the_life_before_takes_no_source_and_its_rows_are_nothing
 
 
 @pytest.mark.parametrize("progress", ["of its own life", "as if of this life"])
-def test_the_last_transaction_of_the_life_before_moves_nobodys_progress(world: World, progress: str) -> None:
+def test_the_last_transaction_of_the_life_before_moves_nobodys_progress(world: AppOfLives, progress: str) -> None:
     """The new corrected stream lost the rows below that progress."""
     old = lived(world, 6)
     at = old.f_s
@@ -277,7 +277,7 @@ def test_the_last_transaction_of_the_life_before_moves_nobodys_progress(world: W
         oracles.corrected(world.log.committed(CORRECTED), [], world.truth(), W)
 
 
-def test_progress_far_ahead_does_not_hold_up_what_comes_as_fast_as_possible(world: World) -> None:
+def test_progress_far_ahead_does_not_hold_up_what_comes_as_fast_as_possible(world: AppOfLives) -> None:
     """The corrected stream stood still for ever: the sources never came so far."""
     old = lived(world, 6)
     at = old.f_s
@@ -296,7 +296,7 @@ def test_progress_far_ahead_does_not_hold_up_what_comes_as_fast_as_possible(worl
     world.judge()
 
 
-def test_a_writer_that_was_not_fenced_commits_into_the_topics_made_again_and_reset_fences_it(world: World) -> None:
+def test_a_writer_that_was_not_fenced_commits_into_the_topics_made_again_and_reset_fences_it(world: AppOfLives) -> None:
     """Rows of a corrected stream carry no app_uid: nothing of the life before may be committed there."""
     old = lived(world)
     assert old.replica is not None
@@ -310,7 +310,7 @@ def test_a_writer_that_was_not_fenced_commits_into_the_topics_made_again_and_res
     assert world.log.committed(CORRECTED) == []
 
 
-def test_a_number_is_never_used_again_while_anything_of_it_lies_there(world: World) -> None:
+def test_a_number_is_never_used_again_while_anything_of_it_lies_there(world: AppOfLives) -> None:
     """The heartbeats expire after an hour and the settings may hold garbage: its tentative words were ignored then."""
     old, publisher = world.start("old"), world.publisher("p1")
     world.run(3, publisher)

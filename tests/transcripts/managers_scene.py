@@ -21,7 +21,7 @@ from borealis_py.protocol.turn import (
 from borealis_py.query.units import parse_duration
 from sunion.model import SourceRecord, StableBucket
 from sunion.view import Change
-from tests.protocol.toy import MS, Client, Replica, SourceLog, World
+from tests.protocol.toy import MS, Client, Replica, SourceLog, ToyWorld
 from tests.sunion.lists import BUCKETS, OPS, W, batch, claim
 from tests.transcripts.scene import OK, Scene, at_node, delays, timing_and_delays
 from tests.transcripts.timeline import PLACES, Entry, Timeline, change_entry, record_entry, state_entry
@@ -117,7 +117,7 @@ class RecordedClient(Client):
         super()._take(change)
 
 
-class RecordedWorld(World):
+class RecordedWorld(ToyWorld):
     """The toy world with a timeline of its replicas, its client, and its corrected stream."""
 
     def tell(self, entry: Entry) -> None:

@@ -41,7 +41,7 @@ def dead_letters() -> list[DeadLetterRecord]:
 
 
 @dataclass
-class World:
+class HandmadeTopics:
     """Everything that lies in the topics, and what was seen; change what you like, then `judge`.
 
     `replicas`: for each of `pieces` (of a chain without partitions: each stage) what each replica said. `trimmed`: how
@@ -93,9 +93,9 @@ class World:
         )  # fmt: skip
 
 
-def good(network: Network = CHAIN, sources: dict[str, SourceHistory] | None = None) -> World:
+def good(network: Network = CHAIN, sources: dict[str, SourceHistory] | None = None) -> HandmadeTopics:
     """Nothing is wrong with it. `sources`: what their logs hold; None: tuples that can all be used."""
-    world = World(network) if sources is None else World(network, sources)
+    world = HandmadeTopics(network) if sources is None else HandmadeTopics(network, sources)
     truth = Truth(network, {s: log.rows for s, log in world.sources.items()})
     lost = {s: [r for r in log.rows if s != "c" or not _lacks(r)] for s, log in world.sources.items()}
     for piece in world.pieces:
@@ -137,7 +137,7 @@ def _tentative(bucket: int, rows: tuple[Row, ...], depends: int) -> HistoryRecor
     )
 
 
-def _publish(world: World, truth: Truth, piece: Piece) -> None:
+def _publish(world: HandmadeTopics, truth: Truth, piece: Piece) -> None:
     columns = CHAIN.stages[-1].columns
     offset = 0
     for bucket, rows in sorted(truth.stable(piece).items()):
@@ -147,7 +147,7 @@ def _publish(world: World, truth: Truth, piece: Piece) -> None:
             offset += 1
 
 
-def _show(world: World, piece: Piece) -> None:
+def _show(world: HandmadeTopics, piece: Piece) -> None:
     columns = CHAIN.stages[-1].columns
     at = 0
     for record in world.replicas[world.pieces.index(piece)][0]:

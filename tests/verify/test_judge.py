@@ -17,9 +17,9 @@ from borealis_py.verify.model.partitions import Piece
 from borealis_py.verify.report import show
 from borealis_py.verify.subscribers import TURN_US, allowed
 from tests.drills.network import BUCKET_US, CHAIN, SINGLE, WINDOW_US
-from tests.verify.handmade import B0, BACK, HEALED, LAST, LOST, T0, USUAL_US, X_US, World, good, moved
+from tests.verify.handmade import B0, BACK, HEALED, LAST, LOST, T0, USUAL_US, X_US, HandmadeTopics, good, moved
 
-Fault = Callable[[World], None]
+Fault = Callable[[HandmadeTopics], None]
 RESULT = Piece(1)
 
 
@@ -49,16 +49,16 @@ def test_the_network_says_what_a_plain_loop_computes() -> None:
 # One fault each ------------------------------------------------------------------------------------------------------
 
 
-def first_stable(world: World, stage: int, k: int) -> int:
+def first_stable(world: HandmadeTopics, stage: int, k: int) -> int:
     return next(i for i, r in enumerate(world.replicas[stage][k]) if r.kind == "STABLE")
 
 
-def tentative_with_rows(world: World, stage: int = 1, below: int = BACK) -> int:
+def tentative_with_rows(world: HandmadeTopics, stage: int = 1, below: int = BACK) -> int:
     records = world.replicas[stage][0]
     return next(i for i, r in enumerate(records) if r.kind == "TENTATIVE" and r.rows and r.bucket < below)
 
 
-def seen(world: World, kind: str, rows: bool = True) -> int:
+def seen(world: HandmadeTopics, kind: str, rows: bool = True) -> int:
     return next(i for i, s in enumerate(world.live) if s.kind == kind and bool(s.rows) is rows)
 
 
@@ -67,175 +67,175 @@ def altered(record: HistoryRecord) -> HistoryRecord:
     return replace(record, rows=record.rows[:-1])
 
 
-def repeats_a_row(w: World) -> None:
+def repeats_a_row(w: HandmadeTopics) -> None:
     w.corrected.append(replace(w.corrected[0], offset=len(w.corrected)))
 
 
-def delivers_a_row_again(w: World) -> None:
+def delivers_a_row_again(w: HandmadeTopics) -> None:
     w.polled.append(w.polled[-1])
 
 
-def delivers_a_bucket_again(w: World) -> None:
+def delivers_a_bucket_again(w: HandmadeTopics) -> None:
     w.live.insert(3, w.live[2])
 
 
-def repeats_a_dead_letter(w: World) -> None:
+def repeats_a_dead_letter(w: HandmadeTopics) -> None:
     w.dead.append(w.dead[0])
 
 
-def loses_a_row(w: World) -> None:
+def loses_a_row(w: HandmadeTopics) -> None:
     row = w.corrected.pop(4)
     w.polled = [s for s in w.polled if (s.bucket, s.index) != row.id]
 
 
-def loses_an_acknowledged_tuple(w: World) -> None:
+def loses_an_acknowledged_tuple(w: HandmadeTopics) -> None:
     w.acknowledged["a"] += 1
 
 
-def loses_a_numbered_tuple(w: World) -> None:
+def loses_a_numbered_tuple(w: HandmadeTopics) -> None:
     w.sources["b"].seqs = [n + (n > 5) for n in w.sources["b"].seqs]
 
 
-def loses_a_dead_letter(w: World) -> None:
+def loses_a_dead_letter(w: HandmadeTopics) -> None:
     w.dead.pop()
 
 
-def refuses_a_tuple_of_its_publisher(w: World) -> None:
+def refuses_a_tuple_of_its_publisher(w: HandmadeTopics) -> None:
     """It is a dead letter, as every late tuple; but a publisher that owns its source sends none."""
     w.sources["a"].gone.add(len(w.sources["a"].seqs))
     w.sources["a"].dead[50] += 1
     w.dead.append(DeadLetterRecord("a", 50, "late"))
 
 
-def never_says_the_end(w: World) -> None:
+def never_says_the_end(w: HandmadeTopics) -> None:
     for records in w.replicas[0]:
         assert (records.pop().kind, records.pop().kind) == ("BOUNDARY", "REC_DONE")
 
 
-def never_publishes_the_end(w: World) -> None:
+def never_publishes_the_end(w: HandmadeTopics) -> None:
     w.corrected = [r for r in w.corrected if r.id is not None and r.id[0] < LAST - 2]
     w.polled = [s for s in w.polled if s.bucket < LAST - 2]
 
 
-def lets_progress_fall(w: World) -> None:
+def lets_progress_fall(w: HandmadeTopics) -> None:
     w.progress[0].insert(1, ProgressRecord(9, B0 + 1))
 
 
-def says_less_than_is_published(w: World) -> None:
+def says_less_than_is_published(w: HandmadeTopics) -> None:
     w.progress[1][-1] = ProgressRecord(2, B0 + 10)
     w.healed = False
 
 
-def says_more_than_was_closed(w: World) -> None:
+def says_more_than_was_closed(w: HandmadeTopics) -> None:
     for log in w.sources.values():
         log.boundary = (LAST + 1) * BUCKET_US
     w.healed = False
 
 
-def leaves_a_hole_in_a_replicas_stream(w: World) -> None:
+def leaves_a_hole_in_a_replicas_stream(w: HandmadeTopics) -> None:
     records = w.replicas[0][1]
     records[:] = [r for r in records if r.bucket != B0 + 3]
 
 
-def begins_after_the_origin(w: World) -> None:
+def begins_after_the_origin(w: HandmadeTopics) -> None:
     records = w.replicas[0][1]
     records[:] = [r for r in records if r.bucket != B0]
 
 
-def passes_a_tentative_bucket_over(w: World) -> None:
+def passes_a_tentative_bucket_over(w: HandmadeTopics) -> None:
     records = w.replicas[0][1]
     records[:] = [r for r in records if (r.kind, r.bucket) != ("TENTATIVE", LOST + 2)]
 
 
-def passes_over_what_it_is_to_say_first(w: World) -> None:
+def passes_over_what_it_is_to_say_first(w: HandmadeTopics) -> None:
     records = w.replicas[0][1]
     records[:] = [r for r in records if (r.kind, r.bucket) != ("TENTATIVE", LOST)]
     w.replicas[0][1] = [replace(r, diverged_from=LOST + 1) if r.kind == "TENTATIVE" else r for r in records]
 
 
-def writes_what_nobody_can_read(w: World) -> None:
+def writes_what_nobody_can_read(w: HandmadeTopics) -> None:
     w.unreadable.append("offset 3: header is no array")
 
 
-def delivers_an_aborted_row(w: World) -> None:
+def delivers_an_aborted_row(w: HandmadeTopics) -> None:
     extra = replace(w.corrected[-1], offset=10_000, id=(LAST + 1, 0))
     w.aborted.append(extra)
     w.polled.append(replace(w.polled[-1], bucket=LAST + 1, index=0))
 
 
-def delivers_a_stable_bucket_nobody_said(w: World) -> None:
+def delivers_a_stable_bucket_nobody_said(w: HandmadeTopics) -> None:
     w.live.insert(0, Saw(T0, "STABLE", B0 - 1, B0, ({"n": 1},)))
 
 
-def delivers_tentative_rows_nobody_said(w: World) -> None:
+def delivers_tentative_rows_nobody_said(w: HandmadeTopics) -> None:
     i = seen(w, "TENTATIVE")
     w.live[i] = replace(w.live[i], rows=w.live[i].rows[1:])
 
 
-def delivers_rows_backwards(w: World) -> None:
+def delivers_rows_backwards(w: HandmadeTopics) -> None:
     w.polled[2], w.polled[3] = w.polled[3], w.polled[2]
 
 
-def commits_rows_backwards(w: World) -> None:
+def commits_rows_backwards(w: HandmadeTopics) -> None:
     w.corrected[2], w.corrected[3] = w.corrected[3], w.corrected[2]
 
 
-def delivers_buckets_backwards(w: World) -> None:
+def delivers_buckets_backwards(w: HandmadeTopics) -> None:
     w.live[2], w.live[3] = w.live[3], w.live[2]
 
 
-def shows_tentative_below_stable(w: World) -> None:
+def shows_tentative_below_stable(w: HandmadeTopics) -> None:
     w.live.append(next(s for s in w.live if s.kind == "TENTATIVE"))
     w.complete = False
 
 
-def never_delivers_a_row(w: World) -> None:
+def never_delivers_a_row(w: HandmadeTopics) -> None:
     w.polled.pop()
 
 
-def never_shows_a_bucket_as_stable(w: World) -> None:
+def never_shows_a_bucket_as_stable(w: HandmadeTopics) -> None:
     w.live = [s for s in w.live if not (s.kind == "STABLE" and s.bucket >= LAST - 1)]
 
 
-def never_shows_an_empty_bucket(w: World) -> None:
+def never_shows_an_empty_bucket(w: HandmadeTopics) -> None:
     w.live.remove(next(s for s in w.live if s.kind == "BOUNDARY" and s.bucket > B0))
 
 
-def a_killed_one_passes_a_bucket_over(w: World) -> None:
+def a_killed_one_passes_a_bucket_over(w: HandmadeTopics) -> None:
     never_shows_an_empty_bucket(w)
     w.complete = False
 
 
-def leaves_a_bucket_tentative(w: World) -> None:
+def leaves_a_bucket_tentative(w: HandmadeTopics) -> None:
     empty = next(s for s in w.live if s.kind == "TENTATIVE" and not s.rows)
     w.live = [s for s in w.live if not (s.kind == "BOUNDARY" and s.bucket == empty.bucket) and s.kind != "REC_DONE"]
 
 
-def calls_partial_rows_stable(w: World) -> None:
+def calls_partial_rows_stable(w: HandmadeTopics) -> None:
     for records in w.replicas[0]:
         i = first_stable(w, 0, 0)
         records[i] = altered(records[i])
 
 
-def publishes_partial_rows(w: World) -> None:
+def publishes_partial_rows(w: HandmadeTopics) -> None:
     values = {**(w.corrected[0].row or {}), "n": 77}
     w.corrected[0] = replace(w.corrected[0], row=values)
     w.polled[0] = replace(w.polled[0], rows=(values,))
 
 
-def publishes_what_there_is_not(w: World) -> None:
+def publishes_what_there_is_not(w: HandmadeTopics) -> None:
     w.corrected.append(replace(w.corrected[-1], offset=900, id=(LAST - 1, 99)))
     w.polled.append(replace(w.polled[-1], index=99))
 
 
-def hides_what_it_lacked(w: World) -> None:
+def hides_what_it_lacked(w: HandmadeTopics) -> None:
     """The first bucket that lacked c says that it lacked nothing; so does every later one of its window."""
     for records in w.replicas[0]:
         i = tentative_with_rows(w, 0)
         records[i] = replace(records[i], missing_sources=(), missing=(), completeness=1.0)
 
 
-def drops_rows_that_it_does_not_lack(w: World) -> None:
+def drops_rows_that_it_does_not_lack(w: HandmadeTopics) -> None:
     i = tentative_with_rows(w)
     for records in w.replicas[1]:
         records[i] = altered(records[i])
@@ -243,13 +243,13 @@ def drops_rows_that_it_does_not_lack(w: World) -> None:
     w.live[j] = replace(w.live[j], rows=w.live[j].rows[:-1])
 
 
-def claims_to_be_complete(w: World) -> None:
+def claims_to_be_complete(w: HandmadeTopics) -> None:
     records = w.replicas[0][0]
     i = tentative_with_rows(w, 0)
     records[i] = replace(records[i], completeness=1.0)
 
 
-def calls_a_window_complete_that_is_not(w: World) -> None:
+def calls_a_window_complete_that_is_not(w: HandmadeTopics) -> None:
     """Its last bucket has all sources, those before it lacked one, and it says nothing of that."""
     for records in w.replicas[1]:
         i = next(i for i, r in enumerate(records) if r.kind == "TENTATIVE" and r.rows and r.bucket >= BACK)
@@ -258,14 +258,14 @@ def calls_a_window_complete_that_is_not(w: World) -> None:
     show_lacked(w, records[i].bucket, ())
 
 
-def is_partial_and_names_nobody(w: World) -> None:
+def is_partial_and_names_nobody(w: HandmadeTopics) -> None:
     for records in w.replicas[1]:
         i = next(i for i, r in enumerate(records) if r.kind == "TENTATIVE" and r.rows and r.bucket >= BACK)
         records[i] = replace(records[i], missing_sources=())
     show_lacked(w, records[i].bucket, ())
 
 
-def show_lacked(w: World, bucket: int, missing_sources: tuple[str, ...]) -> None:
+def show_lacked(w: HandmadeTopics, bucket: int, missing_sources: tuple[str, ...]) -> None:
     """The live view passes on what the replicas said."""
     w.live = [
         replace(s, missing_sources=missing_sources) if (s.kind, s.bucket) == ("TENTATIVE", bucket) else s
@@ -273,61 +273,61 @@ def show_lacked(w: World, bucket: int, missing_sources: tuple[str, ...]) -> None
     ]
 
 
-def names_a_source_that_was_there(w: World) -> None:
+def names_a_source_that_was_there(w: HandmadeTopics) -> None:
     """All of its window had b."""
     i = tentative_with_rows(w, 0)
     w.replicas[0][0][i] = replace(w.replicas[0][0][i], missing_sources=("b", "c"))
 
 
-def lacks_what_there_is_not(w: World) -> None:
+def lacks_what_there_is_not(w: HandmadeTopics) -> None:
     records = w.replicas[0][0]
     i = tentative_with_rows(w, 0)
     records[i] = replace(records[i], missing_sources=("c", "d"))
 
 
-def diverges_before_it_did(w: World) -> None:
+def diverges_before_it_did(w: HandmadeTopics) -> None:
     records = w.replicas[0][0]
     i = tentative_with_rows(w, 0)
     records[i] = replace(records[i], diverged_from=LOST - 1)
 
 
-def diverges_after_it_did(w: World) -> None:
+def diverges_after_it_did(w: HandmadeTopics) -> None:
     records = w.replicas[0][0]
     i = tentative_with_rows(w, 0)
     records[i] = replace(records[i], diverged_from=records[i].bucket + 1)
 
 
-def says_rec_done_too_early(w: World) -> None:
+def says_rec_done_too_early(w: HandmadeTopics) -> None:
     i = seen(w, "TENTATIVE")
     w.live.insert(i + 1, Saw(w.live[i].at_us, "REC_DONE", LAST, LAST))
 
 
-def changes_a_stable_bucket(w: World) -> None:
+def changes_a_stable_bucket(w: HandmadeTopics) -> None:
     records = w.replicas[1][0]
     records.append(altered(records[first_stable(w, 1, 0)]))
 
 
-def disagrees_with_the_other_replica(w: World) -> None:
+def disagrees_with_the_other_replica(w: HandmadeTopics) -> None:
     records = w.replicas[0][1]
     i = first_stable(w, 0, 1)
     records[i] = altered(records[i])
 
 
-def shows_other_stable_rows(w: World) -> None:
+def shows_other_stable_rows(w: HandmadeTopics) -> None:
     i = seen(w, "STABLE")
     w.live[i] = replace(w.live[i], rows=w.live[i].rows[1:])
 
 
-def delivers_other_rows_than_committed(w: World) -> None:
+def delivers_other_rows_than_committed(w: HandmadeTopics) -> None:
     w.polled[0] = replace(w.polled[0], rows=({**w.polled[0].rows[0], "n": 77},))
 
 
-def is_late(w: World) -> None:
+def is_late(w: HandmadeTopics) -> None:
     i = next(i for i, s in enumerate(w.live) if s.bucket == LOST)
     w.live[i:] = [moved(s, X_US // 2 + TURN_US + USUAL_US + 1) for s in w.live[i:]]
 
 
-def was_never_quiet(w: World) -> None:
+def was_never_quiet(w: HandmadeTopics) -> None:
     w.live = [moved(s, 10 * X_US) for s in w.live if s.bucket >= LOST]
     w.complete = False
 
@@ -385,7 +385,7 @@ def test_every_word_has_a_fault_and_a_sentence() -> None:
 # What is no fault ----------------------------------------------------------------------------------------------------
 
 
-def first_part_of_c(w: World) -> None:
+def first_part_of_c(w: HandmadeTopics) -> None:
     """The first of c's two tuples of bucket LOST had arrived at one replica when it ran without c's boundary."""
     part = [
         r for r in Truth(CHAIN, {s: log.rows for s, log in w.sources.items()}).stable(Piece(0))[LOST] if r[0] == "c"
@@ -396,16 +396,16 @@ def first_part_of_c(w: World) -> None:
         records[i] = replace(records[i], rows=tuple(sorted((*records[i].rows, *part), key=lambda r: (r[3], r[0]))))
 
 
-def says_a_stable_bucket_again(w: World) -> None:
+def says_a_stable_bucket_again(w: HandmadeTopics) -> None:
     """A replica that restarted says from its checkpoint on again, in a range where that is shorter."""
     w.replicas[1][0] += [replace(r, inc=2) for r in w.replicas[1][0] if r.kind in ("STABLE", "BOUNDARY")]
 
 
-def aborts_a_transaction(w: World) -> None:
+def aborts_a_transaction(w: HandmadeTopics) -> None:
     w.aborted += [replace(r, offset=r.offset + 5_000) for r in w.corrected[:3]]
 
 
-def a_subscriber_dies(w: World) -> None:
+def a_subscriber_dies(w: HandmadeTopics) -> None:
     w.live, w.polled, w.complete = w.live[: HEALED - B0], w.polled[:3], False
 
 
@@ -480,7 +480,7 @@ def test_a_live_view_may_begin_at_what_is_kept_and_not_later(monkeypatch: pytest
 # One replica runs, the other stands by --------------------------------------------------------------------------------
 
 
-def takes_over(w: World, until: int = 4, begins: int = 3, back: int = 20, ends: int = 22) -> None:
+def takes_over(w: HandmadeTopics, until: int = 4, begins: int = 3, back: int = 20, ends: int = 22) -> None:
     """r0 dies after so many records, r1 takes over from a checkpoint, tells of the failure, and dies in the middle of
     the correction; r0 begins again from a checkpoint of r1's."""
     w.one_runs = frozenset({0, 1})

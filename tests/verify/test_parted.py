@@ -18,17 +18,17 @@ from borealis_py.verify.model.network import Truth
 from borealis_py.verify.model.partitions import Piece, merged, partition_of
 from borealis_py.verify.subscribers import TURN_US
 from tests.drills.network import BUCKET_US, CHAIN, PARTED, SOURCES
-from tests.verify.handmade import B0, HEALED, LAST, LOST, USUAL_US, X_US, World, good, moved
+from tests.verify.handmade import B0, HEALED, LAST, LOST, USUAL_US, X_US, HandmadeTopics, good, moved
 
-Fault = Callable[[World], None]
+Fault = Callable[[HandmadeTopics], None]
 ONE, OTHER = Piece(1, 0), Piece(1, 1)
 
 
-def records(w: World, piece: Piece, replica: int = 0) -> list[HistoryRecord]:
+def records(w: HandmadeTopics, piece: Piece, replica: int = 0) -> list[HistoryRecord]:
     return w.replicas[w.pieces.index(piece)][replica]
 
 
-def truth(w: World) -> Truth:
+def truth(w: HandmadeTopics) -> Truth:
     return Truth(w.network, {s: log.rows for s, log in w.sources.items()})
 
 
@@ -77,7 +77,7 @@ def test_a_merge_orders_by_time_then_key_with_null_last() -> None:
 # One fault each ------------------------------------------------------------------------------------------------------
 
 
-def publishes_a_row_in_the_other_partition(w: World) -> None:
+def publishes_a_row_in_the_other_partition(w: HandmadeTopics) -> None:
     row = next(r for r in w.corrected if r.partition == 0)
     w.corrected.remove(row)
     w.corrected.append(replace(row, partition=1, offset=900, id=(LAST - 1, 50)))
@@ -85,7 +85,7 @@ def publishes_a_row_in_the_other_partition(w: World) -> None:
     w.complete = False
 
 
-def says_a_row_to_the_wrong_reader(w: World) -> None:
+def says_a_row_to_the_wrong_reader(w: HandmadeTopics) -> None:
     for replica in range(2):
         mine, others = (records(w, Piece(0, 0, j), replica) for j in range(2))
         i = next(i for i, r in enumerate(mine) if r.kind == "STABLE" and r.rows)
@@ -93,7 +93,7 @@ def says_a_row_to_the_wrong_reader(w: World) -> None:
         mine[i] = replace(mine[i], rows=mine[i].rows[1:])
 
 
-def says_a_row_in_the_wrong_partition(w: World) -> None:
+def says_a_row_in_the_wrong_partition(w: HandmadeTopics) -> None:
     """A node's partition keeps a row whose key is the other's."""
     i = next(i for i, r in enumerate(records(w, Piece(0, 1, 0))) if r.kind == "STABLE" and r.rows)
     stolen = records(w, Piece(0, 1, 0))[i].rows[0]
@@ -102,32 +102,32 @@ def says_a_row_in_the_wrong_partition(w: World) -> None:
         mine[i] = replace(mine[i], kind="STABLE", rows=(*mine[i].rows, stolen))
 
 
-def leaves_a_hole_for_one_reader(w: World) -> None:
+def leaves_a_hole_for_one_reader(w: HandmadeTopics) -> None:
     mine = records(w, Piece(0, 1, 1), 1)
     mine[:] = [r for r in mine if r.bucket != B0 + 3]
 
 
-def repeats_a_row_in_its_partition(w: World) -> None:
+def repeats_a_row_in_its_partition(w: HandmadeTopics) -> None:
     row = next(r for r in w.corrected if r.partition == 1)
     w.corrected.append(replace(row, offset=len(w.corrected)))
 
 
-def loses_a_row_of_one_partition(w: World) -> None:
+def loses_a_row_of_one_partition(w: HandmadeTopics) -> None:
     row = next(r for r in w.corrected if r.partition == 1)
     w.corrected.remove(row)
     assert row.id is not None
     w.polled = [s for s in w.polled if (s.partition, s.bucket, s.index) != (1, *row.id)]
 
 
-def lets_progress_of_one_partition_fall(w: World) -> None:
+def lets_progress_of_one_partition_fall(w: HandmadeTopics) -> None:
     w.progress[1].insert(4, ProgressRecord(9, B0 + 1, 1))
 
 
-def leaves_progress_of_one_partition_behind(w: World) -> None:
+def leaves_progress_of_one_partition_behind(w: HandmadeTopics) -> None:
     w.progress[0][-1] = ProgressRecord(2, B0 + 12, 1)
 
 
-def hides_what_one_partition_lacked(w: World) -> None:
+def hides_what_one_partition_lacked(w: HandmadeTopics) -> None:
     stable = truth(w).stable(OTHER)
     for replica in range(2):
         mine = records(w, OTHER, replica)
@@ -139,21 +139,21 @@ def hides_what_one_partition_lacked(w: World) -> None:
     w.complete = False
 
 
-def shows_one_partition_late(w: World) -> None:
+def shows_one_partition_late(w: HandmadeTopics) -> None:
     late_us = X_US // 2 + TURN_US + USUAL_US + 1
     w.live = [moved(s, late_us) if s.partition == 1 and s.bucket >= LOST else s for s in w.live]
 
 
-def delivers_one_partition_backwards(w: World) -> None:
+def delivers_one_partition_backwards(w: HandmadeTopics) -> None:
     i, j = [i for i, s in enumerate(w.polled) if s.partition == 1][2:4]
     w.polled[i], w.polled[j] = w.polled[j], w.polled[i]
 
 
-def never_shows_one_partitions_row(w: World) -> None:
+def never_shows_one_partitions_row(w: HandmadeTopics) -> None:
     w.polled.remove(next(s for s in w.polled if s.partition == 1))
 
 
-def delivers_a_row_of_the_other_partition(w: World) -> None:
+def delivers_a_row_of_the_other_partition(w: HandmadeTopics) -> None:
     """Its id is there in both; the row is the other's."""
     ids = {r.id for r in w.corrected if r.partition == 0} & {r.id for r in w.corrected if r.partition == 1}
     row_id = min(i for i in ids if i is not None)

@@ -16,7 +16,7 @@ from sunion.model import TentativeBucket
 from tests.engine.keyed.joined_lists import LOOKBACK, JoinedLists, count_kernel, kernel, lookup_kernel, session_kernel
 from tests.protocol import toy
 from tests.protocol.settling import R, S, U, Z, cut, settled
-from tests.protocol.toy import MS, World, source_log
+from tests.protocol.toy import MS, ToyWorld, source_log
 from tests.sunion import lists
 from tests.support import managers
 
@@ -49,8 +49,8 @@ def behind(monkeypatch: pytest.MonkeyPatch, on: DuckKernel) -> Iterator[JoinedLi
     on.close()
 
 
-def world_of(replicas: int = 1) -> World:
-    world = World([source_log(1, index, 14.0) for index in (0, 1)])
+def world_of(replicas: int = 1) -> ToyWorld:
+    world = ToyWorld([source_log(1, index, 14.0) for index in (0, 1)])
     for index in range(replicas):
         world.start(index)
     return world
@@ -81,7 +81,7 @@ def test_what_is_said_without_one_side_is_labelled_and_corrected(joined: JoinedL
         check_partial(world, record, side)
 
 
-def check_partial(world: World, record: TentativeBucket, side: int) -> None:
+def check_partial(world: ToyWorld, record: TentativeBucket, side: int) -> None:
     """Without its left side a join says less; without its right side it takes rows for unmatched that are not."""
     rows = pairs(record.output.rows)
     truth = pairs(world.truth[record.bucket].rows if record.bucket in world.truth else None)
@@ -163,7 +163,7 @@ def test_a_window_that_lacked_a_row_once_says_so_until_it_is_corrected(
 def test_a_redo_gives_the_same_rows_wherever_it_runs(what: str, how: str, request: pytest.FixtureRequest) -> None:
     request.getfixturevalue(what)
     timing = replace(toy.TIMING, inline_us=10**9) if how == "inline" else replace(toy.TIMING, inline_us=0)
-    world = World([source_log(2, index, 14.0) for index in (0, 1)], timing)
+    world = ToyWorld([source_log(2, index, 14.0) for index in (0, 1)], timing)
     replica = world.start(0)
     replica.redo = "answer" if how == "inline" else how
     cut(world, 2_000 * MS, 6_000 * MS, 1)

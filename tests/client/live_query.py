@@ -5,16 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from borealis_py.client.subscriber import LiveSubscription
-from borealis_py.log.base import Feed, NewRecord, TopicSpec
+from borealis_py.log.base import Feed, NewRecord
 from borealis_py.log.messages import Description, Threshold, encode
 from borealis_py.log.stream import StreamEncoder
 from borealis_py.protocol.settings import Timing, budget
-from borealis_py.simulation.cluster.clock import Scheduler
 from borealis_py.simulation.cluster.processes import LocalClock
-from borealis_py.simulation.log.client import MemoryLog
 from sunion.bucket import Buckets
 from sunion.model import Output, StreamRecord, TentativeBucket
 from sunion.view import Change
+from tests.support.simulated_app import SimulatedApp
 
 START_US = 1_700_000_000_000_000
 BUCKETS = Buckets(100_000)
@@ -27,14 +26,13 @@ def wait_of(threshold_us: int) -> int:
     return budget(Timing(), threshold_us)
 
 
-class World:
+class LiveQuery(SimulatedApp):
     """A query with two replicas: r0 speaks, r1 does where a test says so (`other`); what r0 calls tentative waits for
     r1 until D."""
 
     def __init__(self) -> None:
-        self.scheduler = Scheduler(START_US)
-        self.log, self.clock = MemoryLog(self.scheduler, 0), LocalClock(self.scheduler, 0)
-        self.log.client("admin").admin().create([TopicSpec(f.topic) for f in TOPICS])
+        super().__init__(*(feed.topic for feed in TOPICS), start_us=START_US)
+        self.clock = LocalClock(self.scheduler, 0)
         self._writer = self.log.client("writer").appender(lambda: None)
         self._encoder, self.other = (
             StreamEncoder(feed, "a1", BUCKETS, None, "s")  # type: ignore[arg-type]  # rows: none here
@@ -60,9 +58,6 @@ class World:
     def threshold(self, ms: int, query: str = "q") -> None:
         self.setting(f"threshold/{query}", encode(Threshold(ms * 1_000)))
 
-    def after(self, seconds: float) -> None:
-        self.scheduler.run_until(self.scheduler.now_us + int(seconds * 1_000_000))
-
     def shown(self, subscription: LiveSubscription, within_s: float) -> list[Change]:
         """What the subscriber shows in that time, called as a host calls it."""
         changes: list[Change] = []
@@ -86,7 +81,7 @@ def tentative(bucket: int) -> TentativeBucket:
     )
 
 
-def trims(world: World, below: int, feed: Feed = TOPICS[0]) -> None:
+def trims(world: LiveQuery, below: int, feed: Feed = TOPICS[0]) -> None:
     """A replica deletes from its topic what lies below a bucket."""
     world.setting("app", encode(Description("{}", "h", FIRST, "f", "a1")))
     world.log.delete_before(feed, world.log.client("r0").lookup().find(feed, BUCKETS.timestamp_ms(below)))
