@@ -37,7 +37,7 @@ def _heartbeats_alone_tell_of_incarnations() -> Any:
 
     def read_control(self: InputReader) -> int:
         before(self)
-        return max([0, *(b.inc for b in self._first_beats if b.replica == self._spec.replica)])
+        return max([0, *(beat.inc for _, beat in self._first_beats if beat.replica == self._spec.replica)])
 
     return mock.patch.object(InputReader, "read_control", read_control)
 

@@ -46,7 +46,7 @@ def _label_dropped() -> Any:
 
     def tentative(self: SOutput, record: Any) -> Any:
         token, _ = before(self, record)
-        return token, StableBucket(record.inc, record.bucket, record.output, record.held)
+        return token, StableBucket(record.inc, record.bucket, record.output, record.waited_us)
 
     return mock.patch.object(SOutput, "tentative", tentative)
 
@@ -91,8 +91,8 @@ def _tentative_taints_stable() -> Any:
 def _range_one_too_far() -> Any:
     before = SOutput.stable_run
 
-    def run(self: SOutput, first: int, end: int, outputs: Any, held: int) -> Any:
-        said = before(self, first, end, outputs, held)
+    def run(self: SOutput, *arguments: Any) -> Any:
+        said = before(self, *arguments)
         return [(t, replace(r, end=r.end + 1) if isinstance(r, StableRange) else r) for t, r in said]
 
     return mock.patch.object(SOutput, "stable_run", run)

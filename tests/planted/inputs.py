@@ -54,7 +54,7 @@ def _future_counts() -> Any:
 def _rejects_dropped() -> Any:
     def silent(*arguments: Any) -> tuple[SourceFold, Accepted]:
         after, accepted = fold(*arguments)
-        return after, replace(accepted, rejects=())
+        return after, accepted._replace(rejects=())
 
     return mock.patch.object(sunion.input_buffers, "fold", silent)
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 from unittest import mock
 
-from borealis_py.log.stream import StreamDecoder
+from borealis_py.log.stream import StreamDecoder, _Part
 from borealis_py.simulation.runner.scenario import Scenario
 from tests.planted.bug import Bug
 from tests.planted.worlds import SOURCES, Worlds
@@ -20,19 +20,19 @@ def _unheard(scenario: Scenario) -> Scenario:
 
 
 def _parts_of_an_incarnation_belong_together() -> Any:
-    def gathered(self: StreamDecoder, header: Any, payload: bytes) -> Any:
+    def gathered(self: StreamDecoder, header: Any, payload: bytes, offset: int) -> Any:
         """As they come, from one that begins a bucket to one that ends it."""
         if header.parts == 1:
-            return {header.part: (header, payload)}
+            return {header.part: _Part(header, payload, offset)}
         if header.part == 0:
             self._open[header.inc] = {}
         parts = self._open.get(header.inc, {})
-        if (not parts and header.part > 0) or any(first.bucket != header.bucket for first, _ in parts.values()):
+        if (not parts and header.part > 0) or any(part.header.bucket != header.bucket for part in parts.values()):
             return {}
-        parts[len(parts)] = header, payload
+        parts[len(parts)] = _Part(header, payload, offset)
         if header.part + 1 < header.parts:
             return {}
-        return dict.fromkeys(range(header.parts), (header, b"")) | parts
+        return dict.fromkeys(range(header.parts), _Part(header, b"", offset)) | parts
 
     def forget(self: StreamDecoder, said: Any) -> None:
         self._open.pop(said.inc, None)
@@ -48,7 +48,7 @@ BUGS = (
         Worlds(
             ("twins", *SOURCES),
             ("client", "exception", "stable", "hole", "label", "content", "convergence"),
-            found=1,
+            found=9,
             seeds=60,
             change=_unheard,
         ),
