@@ -185,10 +185,12 @@ def test_what_is_left_of_the_dead_is_ended_whatever_session_it_is_in(here: Repli
     until(lambda: all(p.children() for p in processes.values()), "they have children")
     (left,), (other,) = (processes[name].children() for name in (ONE, TWO))
     processes[ONE].kill()
-    another(here, processes[ONE].pid)
+    again = psutil.Process(another(here, processes[ONE].pid))
     assert psutil.wait_procs([left], PATIENCE_S)[1] == []
     assert other.is_running()
-    other.kill()
+    until(lambda: bool(again.children()), "it has a child again")
+    for child in (other, *again.children()):
+        child.kill()
 
 
 def test_a_supervisor_that_is_killed_costs_nothing_and_its_successor_adopts(here: ReplicaProcesses) -> None:

@@ -11,6 +11,10 @@ import pytest
 
 from borealis_py.app.process_spec import VARIABLE, ProcessSpec
 from borealis_py.app.replicas import ProcessName, ReplicaProcesses
+from borealis_py.app.state import put_settings
+from borealis_py.kafka.log import KafkaLog
+from borealis_py.log.messages import SourceFailure
+from borealis_py.runtime import index_in_use
 from tests.cli.commands import Borealis, statuses
 from tests.support.waiting import PATIENCE_S, until
 
@@ -49,6 +53,7 @@ def test_an_index_of_a_node_that_runs_is_taken(
 ) -> None:
     from borealis_py.runtime.process import main as process
 
+    monkeypatch.setattr(index_in_use, "WATCH_S", PATIENCE_S)
     monkeypatch.setenv(VARIABLE, ProcessSpec(bootstrap, site / "other").environment()[VARIABLE])
     assert process(ProcessName(1, "cleaned").arguments(APP)) == 1
     assert "replica 1 of node cleaned is already running" in capfd.readouterr().err
@@ -78,9 +83,10 @@ def test_only_queries_have_results(borealis: Borealis) -> None:
     assert "no source 'cleaned' (it is a node: replicas write its stream)" in said.err
 
 
-def test_a_lost_source_is_the_business_of_who_reads_it(borealis: Borealis) -> None:
-    said = borealis("fail", "source", "left", "--for", "3s", "--app", APP, "--json")
+def test_a_lost_source_is_the_business_of_who_reads_it(borealis: Borealis, bootstrap: str) -> None:
+    said = borealis("fail", "source", "left", "--for", "120s", "--app", APP, "--json")
     assert said.code == 0, said.err
+    put_settings(KafkaLog(bootstrap), APP, {"fail/left": SourceFailure(0)})
     lost = json.loads(said.out)["unreachable_for"]
     assert {r["node"] for r in lost} == {"cleaned"}
 

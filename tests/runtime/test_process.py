@@ -17,6 +17,7 @@ from borealis_py.demo.flights import app
 from borealis_py.engine.keyed.table_file import known
 from borealis_py.protocol.settings import DelayPolicy, Delays, Timing
 from borealis_py.query import App
+from borealis_py.runtime import index_in_use
 from borealis_py.runtime.ends import KernelDiffers
 from borealis_py.runtime.index_in_use import IndexTaken, ensure_free
 from borealis_py.runtime.kernel_check import check_fingerprint
@@ -24,6 +25,7 @@ from borealis_py.runtime.process import main
 from borealis_py.runtime.specs import replica_spec, work_of
 from sunion.model import Input
 from tests.support.running import RunningApp, running
+from tests.support.waiting import PATIENCE_S
 
 
 def small(name: str) -> App:
@@ -47,14 +49,19 @@ def _with_fingerprint(it: RunningApp, fingerprint: str):  # type: ignore[no-unty
 
 
 @pytest.mark.broker
-def test_a_taken_replica_index_is_refused_and_a_free_one_is_not(bootstrap: str, tmp_path: Path) -> None:
+def test_a_taken_replica_index_is_refused_and_a_free_one_is_not(
+    bootstrap: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     with running(bootstrap, small("taken"), tmp_path) as it:
         spec = replica_spec(it.state, "all", 0, it.log, tmp_path)
         ensure_free(it.log, [spec])
         it.start(0)
         it.wait_ready(0)
-        with pytest.raises(IndexTaken, match=r"replica 0 of query all is already running .*--take-over"):
-            ensure_free(it.log, [spec])
+        with monkeypatch.context() as patch:
+            patch.setattr(index_in_use, "WATCH_S", PATIENCE_S)
+            patch.setattr(index_in_use, "FRESH_MS", 1000 * PATIENCE_S)
+            with pytest.raises(IndexTaken, match=r"replica 0 of query all is already running .*--take-over"):
+                ensure_free(it.log, [spec])
         it.stop(0)
         ensure_free(it.log, [spec])
 
