@@ -19,6 +19,7 @@ from borealis_py.log.base import Feed, LogError, LogUnreachable, OffsetGone, Top
 from tests.kafka.waiter import Waiter
 from tests.support.nowhere import NOWHERE
 from tests.support.resume import last_number
+from tests.support.running import PATIENCE_S
 from tests.support.trimming import delete_before
 
 Fill = Callable[[Feed, list[bytes]], None]
@@ -50,21 +51,21 @@ def test_a_topic_that_is_not_there_is_named(log: KafkaLog) -> None:
 
 
 class _Electing:
-    """A lookup's consumer whose broker does not lead the partition yet, `times` times."""
+    """A lookup's consumer whose broker does not lead the partition yet, `times` times, and fails in no other way."""
 
     def __init__(self, consumer: Consumer, times: int) -> None:
         self._consumer, self._times = consumer, times
 
     def list_topics(self, topic: str, timeout: float) -> object:
-        return self._consumer.list_topics(topic, timeout=timeout)
+        return self._consumer.list_topics(topic, timeout=PATIENCE_S)
 
     def get_watermark_offsets(self, at: TopicPartition, timeout: float) -> tuple[int, int]:
         self._refuse()
-        return self._consumer.get_watermark_offsets(at, timeout=timeout)
+        return self._consumer.get_watermark_offsets(at, timeout=PATIENCE_S)
 
     def offsets_for_times(self, at: list[TopicPartition], timeout: float) -> list[TopicPartition]:
         self._refuse()
-        return self._consumer.offsets_for_times(at, timeout=timeout)
+        return self._consumer.offsets_for_times(at, timeout=PATIENCE_S)
 
     def _refuse(self) -> None:
         self._times -= 1
