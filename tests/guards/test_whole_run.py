@@ -94,13 +94,14 @@ def small(tmp_path: Path) -> Path:
     return there
 
 
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 @pytest.mark.parametrize("workers", [(), ("-n", "1")], ids=["alone", "worker"])
 def test_a_test_that_catches_ctrl_c_is_the_last_one_and_what_it_left_is_ended(
-    runs: Runs, small: Path, workers: tuple[str, ...]
+    runs: Runs, small: Path, workers: tuple[str, ...], number: signal.Signals
 ) -> None:
     process = runs.start(*workers, there=small)
     until((small / "begun").exists, "the test has begun")
-    os.killpg(process.pid, signal.SIGINT)
+    os.killpg(process.pid, number)
     assert process.wait(PATIENCE_S) == INTERRUPTED, runs.said
     assert not (small / "came next").exists()
     assert re.search(r"left running by the tests, ended now: pid \d+: sleep 600", runs.said)

@@ -32,7 +32,7 @@ END_S = 10.0
 
 class Interrupts:
     """Stops the run behind the test during which Ctrl-C was pressed, whatever that test made of it. Python tells its
-    number to a socket also where somebody else's handler, or none, is called."""
+    number to a socket also where somebody else's handler, or none, is called. SIGTERM, as of `timeout`, is the same."""
 
     def __init__(self) -> None:
         self._told, self._tells = socket.socketpair()
@@ -40,6 +40,11 @@ class Interrupts:
             end.setblocking(False)
         self._before = signal.set_wakeup_fd(self._tells.fileno(), warn_on_full_buffer=False)
         self._came = False
+        self._ends = signal.signal(signal.SIGTERM, self._end)
+
+    def _end(self, number: int, frame: object) -> None:
+        self._came = True
+        raise KeyboardInterrupt
 
     def came(self) -> bool:
         with suppress(BlockingIOError):
@@ -64,6 +69,7 @@ class Interrupts:
         return result
 
     def pytest_unconfigure(self) -> None:
+        signal.signal(signal.SIGTERM, self._ends)
         signal.set_wakeup_fd(self._before)
         self._told.close()
         self._tells.close()
