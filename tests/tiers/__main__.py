@@ -14,7 +14,6 @@ from tempfile import TemporaryDirectory
 from rich.console import Console
 
 from tests.tiers import changed, durations, plan, reruns, rotation
-from tests.tiers.durations import Taken
 from tests.tiers.plugin import ROOT
 from tests.tiers.stages import CHECK, Chosen, of_tier, run
 
@@ -29,6 +28,7 @@ def main() -> int:
     for name, what in (("test", "what `make test` runs"), ("slow", "what it leaves out"), ("third", "a third of that")):
         command = commands.add_parser(name, help=what)
         command.add_argument("--rotation", type=int, help="by default that of .ci/rotation")
+        command.add_argument("--record", action="store_true", help="note what they take")
     stress = commands.add_parser("stress", help="the tests of processes beside two busy loops a core")
     stress.add_argument("--times", type=int, default=5)
     stress.add_argument("files", nargs="*", help="only these")
@@ -67,6 +67,11 @@ def _tiers(options: argparse.Namespace, scratch: Path, console: Console) -> int:
     broker, spark, pure = (of_tier(tier, chosen) for tier in ("broker", "spark", "pure"))
     first = run([(broker, spark), (CHECK, pure) if test else (pure,)], scratch, console)
     again = {file: of_tier(one.stage.tier, chosen, [file]) for one in first for file in reruns.files(one)}
+    if options.record and not third:
+        record = durations.load()
+        for one in first:
+            record = durations.merged(record, one.taken, slow=not test)
+        durations.save(record)
     second = dict(zip(again, run([tuple(again.values())], scratch, console, "again"), strict=True))
     red = [one.stage.name for one in first if not one.green and not all(file in second for file in one.red or [""])]
     red += [f"{file}, twice" for file, one in second.items() if not one.green]
@@ -110,13 +115,11 @@ def _record(files: Sequence[str], scratch: Path, console: Console) -> int:
     """What test files take goes into the record; that of files which are gone is taken out."""
     before = durations.load()
     ended = run([[of_tier(tier, Chosen(), files) for tier in plan.TIERS]], scratch, console)
-    found = {file: dict(tiers) for file, tiers in before.items() if (ROOT / file).exists()}
+    kept = {file: tiers for file, tiers in before.items() if (ROOT / file).exists() and files and file not in files}
     for one in ended:
-        for file in one.taken:
-            found.setdefault(file, {}).pop(one.stage.tier, None)
         for file, tiers in one.taken.items():
-            found[file].update({tier: Taken(**taken) for tier, taken in tiers.items()})
-    durations.save(found)
+            kept[file] = {**kept.get(file, {}), **tiers}
+    durations.save(kept)
     return 0 if all(one.green for one in ended) else 1
 
 

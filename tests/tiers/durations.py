@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 PATH = Path(__file__).with_name("durations.json")
@@ -14,11 +14,11 @@ Durations = dict[str, dict[str, "Taken"]]
 
 @dataclass(frozen=True)
 class Taken:
-    """What the tests of one file took, all of them.
+    """What the tests of one file took.
 
     Attributes:
-        cpu_s: CPU seconds of the worker and the children that it waited for, with fixtures.
-        wall_s: seconds from the first one's beginning to the last one's end.
+        cpu_s: CPU seconds of those in `make test`, of the worker and the children that it waited for, with fixtures.
+        wall_s: seconds that they took, one after the other.
         longest_s: CPU seconds of the longest one.
         slow_cpu_s, slow_wall_s: of those that `make test` leaves out.
     """
@@ -34,7 +34,11 @@ def load(path: Path = PATH) -> Durations:
     """The record; empty if there is none."""
     if not path.exists():
         return {}
-    raw: Mapping[str, Mapping[str, Mapping[str, float]]] = json.loads(path.read_text(encoding="utf-8"))
+    return parsed(json.loads(path.read_text(encoding="utf-8")))
+
+
+def parsed(raw: Mapping[str, Mapping[str, Mapping[str, float]]]) -> Durations:
+    """A record from its JSON."""
     return {file: {tier: Taken(**taken) for tier, taken in tiers.items()} for file, tiers in raw.items()}
 
 
@@ -46,6 +50,17 @@ def save(record: Durations, path: Path = PATH) -> None:
         if tiers
     ]
     path.write_text("{\n" + ",\n".join(lines) + "\n}\n", encoding="utf-8")
+
+
+def merged(record: Durations, found: Durations, slow: bool) -> Durations:
+    """The record with what was found of fast tests, or of slow ones, in the place of what it had."""
+    result = {file: dict(tiers) for file, tiers in record.items()}
+    for file, tiers in found.items():
+        for tier, new in tiers.items():
+            old = result.setdefault(file, {}).get(tier, Taken())
+            fast, slower = (old, new) if slow else (new, old)
+            result[file][tier] = replace(fast, slow_cpu_s=slower.slow_cpu_s, slow_wall_s=slower.slow_wall_s)
+    return result
 
 
 def _rounded(taken: Taken) -> dict[str, float]:

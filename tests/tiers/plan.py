@@ -8,6 +8,7 @@ file or a part of a test's id) or shared (`SHARED`: of a family every so many-th
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
+from dataclasses import dataclass
 from typing import Protocol, TypeVar
 from zlib import crc32
 
@@ -71,6 +72,7 @@ SLOW = (
     "tests/engine/test_extremes.py",
     "tests/engine/test_partitions.py",
     "tests/engine/test_proved.py",
+    "tests/ingress/test_session.py::test_rows_of_a_busy_topic",
     "tests/kafka/test_mending.py",
     "tests/kafka/test_outage.py",
     "tests/runtime/spark/test_class_archive.py",
@@ -94,6 +96,8 @@ SLOW = (
     "tests/spark/test_redone_alike.py",
     "tests/testing/test_key_windows.py::test_a_world",
     "tests/testing/test_lookup.py::test_a_world",
+    "tests/testing/test_same_as_run.py",
+    "tests/testing/test_standbys.py::test_a_silent_standby",
     "tests/verify/test_command.py::test_a_running_app_is_clean",
     "tests/verify/test_types_with_broker.py",
 )
@@ -109,12 +113,36 @@ SHARED = {
     "tests/simulation/test_faults.py::test_every_kind_of_fault_alone": 3,
     "tests/simulation/test_ingress_seeds.py::test_a_rule_that_is_switched_off_is_found": 4,
     "tests/simulation/test_ingress_seeds.py::test_no_seed": 4,
-    "tests/simulation/test_planted.py": 12,
+    "tests/simulation/test_planted.py": 4,
     "tests/simulation/test_seeds.py::test_worlds": 3,
     "tests/simulation/test_ways.py": 3,
     "tests/testing/test_standbys.py::test_nodes_of_one_chain": 3,
     "tests/testing/test_standbys.py::test_while_nobody_runs": 3,
 }
+
+
+@dataclass(frozen=True)
+class Budget:
+    """What the tests of a tier in `make test`, and the longest of its thirds, may take.
+
+    Attributes:
+        cpu_s, third_cpu_s: CPU seconds, of tests that compute: it is the same however busy the machine is.
+        wall_s, third_wall_s: seconds, one after the other, of tests that wait for processes with CPU of their own.
+    """
+
+    cpu_s: float = 0.0
+    third_cpu_s: float = 0.0
+    wall_s: float = 0.0
+    third_wall_s: float = 0.0
+
+
+BUDGETS = {
+    "pure": Budget(cpu_s=600, third_cpu_s=400),
+    "broker": Budget(wall_s=500, third_wall_s=900),
+    "spark": Budget(wall_s=250, third_wall_s=500),
+}
+LONGEST_S = 10.0
+"""CPU seconds that a pure test in `make test` may take, with what its file sets up once."""
 
 
 class Item(Protocol):

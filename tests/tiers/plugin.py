@@ -11,7 +11,7 @@ import os
 import resource
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -73,7 +73,7 @@ def select(config: pytest.Config, items: list[pytest.Item]) -> None:
             or plan.due(item.nodeid, tiers[item], now, record)
         ]
     if tier in ("broker", "spark"):
-        walls = {file: taken[tier].wall_s for file, taken in record.items() if tier in taken}
+        walls = {file: of[tier].wall_s + of[tier].slow_wall_s for file, of in record.items() if tier in of}
         kept.sort(key=lambda item: -walls.get(plan.file_of(item.nodeid), float("inf")))
     if len(kept) < len(items):
         config.hook.pytest_deselected(items=list(set(items) - set(kept)))
@@ -149,13 +149,15 @@ class Outcome:
     def _add(self, nodeid: str, tier: str, slow: bool, cpu_s: float) -> None:
         of, wall_s = self._taken.setdefault(plan.file_of(nodeid), {}), self._walls[nodeid]
         before = of.get(tier, Taken())
-        of[tier] = Taken(
-            before.cpu_s + cpu_s,
-            before.wall_s + wall_s,
-            max(before.longest_s, 0.0 if slow else cpu_s),
-            before.slow_cpu_s + (cpu_s if slow else 0.0),
-            before.slow_wall_s + (wall_s if slow else 0.0),
-        )
+        if slow:
+            took = {"slow_cpu_s": before.slow_cpu_s + cpu_s, "slow_wall_s": before.slow_wall_s + wall_s}
+        else:
+            took = {
+                "cpu_s": before.cpu_s + cpu_s,
+                "wall_s": before.wall_s + wall_s,
+                "longest_s": max(before.longest_s, cpu_s),
+            }
+        of[tier] = replace(before, **took)
 
     def pytest_sessionfinish(self) -> None:
         taken = {file: {tier: asdict(t) for tier, t in tiers.items()} for file, tiers in self._taken.items()}

@@ -20,7 +20,8 @@ from typing import Any
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from tests.tiers import plan, plugin
+from tests.tiers import durations, plan, plugin
+from tests.tiers.durations import Durations
 
 LOOK_S = 0.5
 END_S = 120.0
@@ -59,7 +60,7 @@ class Ended:
 
     Attributes:
         red: files with red tests -> whether one of them found wrong data.
-        taken: as in durations.json.
+        taken: what its tests took.
     """
 
     stage: Stage
@@ -67,7 +68,7 @@ class Ended:
     seconds: float
     output: str
     red: Mapping[str, bool] = field(default_factory=dict)
-    taken: Mapping[str, Mapping[str, Mapping[str, float]]] = field(default_factory=dict)
+    taken: Durations = field(default_factory=dict)
 
     @property
     def green(self) -> bool:
@@ -176,4 +177,4 @@ def _ended(stage: Stage, code: int, seconds: float, path: Path) -> Ended:
     red: dict[str, bool] = {}
     for nodeid, wrong in result["failed"].items():
         red[plan.file_of(nodeid)] = red.get(plan.file_of(nodeid), False) or wrong
-    return Ended(stage, code, seconds, output, red, result["taken"])
+    return Ended(stage, code, seconds, output, red, durations.parsed(result["taken"]))
