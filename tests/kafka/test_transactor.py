@@ -328,7 +328,7 @@ def test_another_client_reads_the_same(log: KafkaLog, bootstrap: str, writer: Wr
         bootstrap_servers=bootstrap,
         isolation_level="read_committed",
         enable_auto_commit=False,
-        consumer_timeout_ms=20_000,
+        consumer_timeout_ms=int(1000 * PATIENCE_S),
     )
     partition = kafka.TopicPartition(writer.rows.topic, 0)
     consumer.assign([partition])

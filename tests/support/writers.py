@@ -54,7 +54,9 @@ def lying_in(bootstrap: str, topic: str, partitions: int) -> list[dict[str, Any]
     """All rows of a topic, partition by partition."""
     from kafka import KafkaConsumer, TopicPartition  # warns, and a conftest is loaded before pytest knows of that
 
-    consumer = KafkaConsumer(bootstrap_servers=bootstrap, enable_auto_commit=False, consumer_timeout_ms=30_000)
+    consumer = KafkaConsumer(
+        bootstrap_servers=bootstrap, enable_auto_commit=False, consumer_timeout_ms=int(1000 * PATIENCE_S)
+    )
     try:
         all_of = [TopicPartition(topic, p) for p in range(partitions)]
         ends = {tp: end for tp, end in consumer.end_offsets(all_of).items() if end > 0}
