@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
@@ -36,6 +37,7 @@ def main() -> int:
     record.add_argument("files", nargs="*")
     commands.add_parser("rotate", help="take the next rotation")
     options = parser.parse_args()
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # what a shell runs in the background ignores it
     os.chdir(ROOT)
     console = Console(soft_wrap=True)
     with TemporaryDirectory(prefix="borealis-tests-") as scratch:

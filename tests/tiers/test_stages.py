@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import io
+import os
+import signal
+import subprocess
 import sys
 from pathlib import Path
 
+import psutil
 import pytest
 from rich.console import Console
 
+from tests.support.running import PATIENCE_S, until
 from tests.tiers import reruns
 from tests.tiers.plugin import ROOT
 from tests.tiers.stages import Ended, Stage, run
@@ -122,6 +127,32 @@ def test_stages_of_lanes_run_beside_each_other_and_all_to_their_end(tmp_path: Pa
     lanes = [[Stage("red", (sys.executable, "-c", "exit(3)")), Stage("a", (*argv, a, b))], [Stage("b", (*argv, b, a))]]
     ended = run(lanes, tmp_path, Console(file=io.StringIO()))
     assert [(one.stage.name, one.code) for one in ended] == [("red", 3), ("a", 0), ("b", 0)]
+
+
+INTERRUPTED = """
+import io, sys
+from pathlib import Path
+from rich.console import Console
+from tests.tiers.stages import Stage, run
+
+scratch = Path(sys.argv[1])
+child = "import os, sys, time; open(sys.argv[1], 'w').write(str(os.getpid())); time.sleep(600)"
+long = Stage("long", (sys.executable, "-c", child, str(scratch / "child")))
+run([[long, Stage("next", ("touch", str(scratch / "next")))]], scratch, Console(file=io.StringIO()))
+"""
+
+
+def test_ctrl_c_ends_what_runs_and_begins_nothing_else(tmp_path: Path) -> None:
+    child = tmp_path / "child"
+    process = subprocess.Popen([sys.executable, "-c", INTERRUPTED, str(tmp_path)], cwd=ROOT, start_new_session=True)
+    try:
+        until(lambda: child.exists() and child.read_text() != "", "the stage runs")
+        os.killpg(process.pid, signal.SIGINT)  # as a terminal does
+        assert process.wait(PATIENCE_S) != 0
+        assert not psutil.pid_exists(int(child.read_text()))
+        assert not (tmp_path / "next").exists()
+    finally:
+        process.kill()
 
 
 def test_a_file_that_needs_it_often_is_red(tmp_path: Path) -> None:
