@@ -7,6 +7,7 @@ import re
 import signal
 import subprocess
 import sys
+import uuid
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -48,7 +49,7 @@ class Runs:
     """Runs tests in process groups of their own."""
 
     def __init__(self, directory: Path) -> None:
-        self._mark = f"{os.environ[MARK]}/{directory.name}"
+        self._mark = f"{os.environ[MARK]}/{uuid.uuid4().hex}"  # workers give their directories the same names
         self._output = directory / "said"
         self._begun: list[subprocess.Popen[bytes]] = []
 
