@@ -71,8 +71,8 @@ def _tiers(options: argparse.Namespace, scratch: Path, console: Console) -> int:
     again = {file: of_tier(one.stage.tier, chosen, [file]) for one in first for file in reruns.files(one)}
     if options.record and not third:
         record = durations.load()
-        for one in first:
-            record = durations.merged(record, one.taken, slow=not test)
+        for one in (one for one in first if one.stage.tier):
+            record = durations.merged(record, one.taken, one.stage.tier, slow=not test)
         durations.save(record)
     second = dict(zip(again, run([tuple(again.values())], scratch, console, "again"), strict=True))
     red = [one.stage.name for one in first if not one.green and not all(file in second for file in one.red or [""])]

@@ -52,14 +52,14 @@ def save(record: Durations, path: Path = PATH) -> None:
     path.write_text("{\n" + ",\n".join(lines) + "\n}\n", encoding="utf-8")
 
 
-def merged(record: Durations, found: Durations, slow: bool) -> Durations:
-    """The record with what was found of fast tests, or of slow ones, in the place of what it had."""
+def merged(record: Durations, found: Durations, tier: str, slow: bool) -> Durations:
+    """The record with what a run of a tier's fast tests, or of its slow ones, found in the place of what it had."""
     result = {file: dict(tiers) for file, tiers in record.items()}
-    for file, tiers in found.items():
-        for tier, new in tiers.items():
-            old = result.setdefault(file, {}).get(tier, Taken())
-            fast, slower = (old, new) if slow else (new, old)
-            result[file][tier] = replace(fast, slow_cpu_s=slower.slow_cpu_s, slow_wall_s=slower.slow_wall_s)
+    for file in {file for file in record if tier in record[file]} | found.keys():
+        old, new = (of.get(file, {}).get(tier, Taken()) for of in (record, found))
+        fast, slower = (old, new) if slow else (new, old)
+        taken = replace(fast, slow_cpu_s=slower.slow_cpu_s, slow_wall_s=slower.slow_wall_s)
+        result.setdefault(file, {})[tier] = taken
     return result
 
 
