@@ -12,6 +12,7 @@ import resource
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +36,10 @@ def rotation() -> int | None:
     return int(found) if found else None
 
 
+_recorded = cache(durations.load)
+"""The record, read once: each file that is looked at asks for it."""
+
+
 def add_options(parser: pytest.Parser) -> None:
     """`--tier`, `--third`."""
     parser.addoption("--tier", choices=plan.TIERS, help="run the tests of this tier, and import only its files")
@@ -48,13 +53,13 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
     tier = config.getoption("--tier")
     if tier is None or collection_path.suffix != ".py" or not collection_path.is_relative_to(ROOT):
         return None
-    known = durations.load().get(str(collection_path.relative_to(ROOT)))
+    known = _recorded().get(str(collection_path.relative_to(ROOT)))
     return True if known and tier not in known else None
 
 
 def select(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Mark the tests, and keep those of the tier and the rotation; files of processes with the longest first."""
-    record, tier, now = durations.load(), config.getoption("--tier"), rotation() or 0
+    record, tier, now = _recorded(), config.getoption("--tier"), rotation() or 0
     tiers = {item: _marked(item) for item in items}
     for item in plan.slow(items, now):
         item.add_marker(pytest.mark.slow)
