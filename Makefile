@@ -7,6 +7,7 @@ FAULTS := 300
 HOST := spark
 SEED :=
 GAP := 3 15
+BROKERS := 1
 MINUTES := 120
 KILLS := 1
 TIMES := 5
@@ -72,8 +73,8 @@ bench-check: setup ## every experiment in short against docs/figures/check.json;
 compose-test: setup ## docker-compose.yml really run, broken and judged; needs Docker with Compose and 8 GB, not in `make test`
 	@$(PY) -m tests.compose
 
-chaos: setup ## real faults for a long time: FAULTS=300 SEED=... (default: a random one, printed), HOST=spark|process, GAP="3 15" seconds
-	@$(PY) -m tests.chaos --faults $(FAULTS) --host $(HOST) --gap $(GAP) $(if $(SEED),--seed $(SEED))
+chaos: setup ## real faults for a long time: FAULTS=300 SEED=... (default: a random one, printed), HOST=spark|process, GAP="3 15" seconds, BROKERS=3 (root)
+	@$(PY) -m tests.chaos --faults $(FAULTS) --host $(HOST) --gap $(GAP) --brokers $(BROKERS) $(if $(SEED),--seed $(SEED))
 
 mutants: setup ## change the code in some 1 800 places and see which changes no test notices; an hour or two, goes on where it was stopped
 	@$(PY) -m pip install --quiet --disable-pip-version-check -e '.[mutants]'
@@ -82,9 +83,11 @@ mutants: setup ## change the code in some 1 800 places and see which changes no 
 soak: setup ## hours with a kill a minute, judged by drift and audit: MINUTES=120 KILLS=1 (a minute) HOST=spark|process SEED=...
 	@$(PY) -m tests.soak --minutes $(MINUTES) --kills $(KILLS) --host $(HOST) $(if $(SEED),--seed $(SEED))
 
-wheel: setup ## a wheel in dist/: the commands, without the checkout
+wheel: ## a wheel in dist/: the commands, without the checkout; needs no set-up
 	@rm -rf build # of an earlier one: a module deleted since would come back
-	@$(PY) -m pip wheel --quiet --disable-pip-version-check --no-deps -w dist .
+	@pip=$$(mktemp -d) && trap 'rm -rf "$$pip"' EXIT \
+		&& "$$(command -v python3.11 || echo python3)" -m venv "$$pip" \
+		&& "$$pip/bin/python" -m pip wheel --quiet --disable-pip-version-check --no-deps -w dist .
 
 clean: ## remove what was installed and built
 	rm -rf $(VENV) build dist mutants *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache

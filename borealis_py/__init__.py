@@ -1,6 +1,7 @@
 """Continuous queries that keep answering while inputs are missing, and end exactly right.
 
-`App` to write queries; `subscribe` to follow their results; `Publisher` to feed them. README.md has the first steps.
+`App` to write queries; `read` and `subscribe` for their results; `publisher` to feed them. README.md has the
+first steps.
 """
 
 from __future__ import annotations
@@ -10,18 +11,20 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from borealis_py.api import publisher as publisher
+    from borealis_py.api import read as read
     from borealis_py.api import subscribe as subscribe
     from borealis_py.query import App as App
     from borealis_py.query import QueryError as QueryError
 
 __version__ = "0.1.0"
-__all__ = ["App", "QueryError", "publisher", "subscribe"]
+__all__ = ["App", "QueryError", "publisher", "read", "subscribe"]
 
 # Imported when asked for: a Spark worker or a checker needs none of them.
 _HOME = {
     "App": "borealis_py.query",
     "QueryError": "borealis_py.query",
     "publisher": "borealis_py.api",
+    "read": "borealis_py.api",
     "subscribe": "borealis_py.api",
 }
 

@@ -1,4 +1,5 @@
-"""The Python API: `subscribe` to a query and `publisher` of a source, on a running app on Kafka.
+"""The Python API: `read` a query's results or `subscribe` to them, and `publisher` of a source, on a running app on
+Kafka.
 
 for change in subscribe("carrier_delays", view="live"):
     print(change.kind, change.rows, change.completeness, change.missing_sources)
@@ -15,6 +16,7 @@ import structlog
 
 from borealis_py.app.state import AppState, read_app
 from borealis_py.client.publisher import Publisher
+from borealis_py.client.reading import TypedRow, extent_of, read_extent, typed
 from borealis_py.client.stimes import Boundaries
 from borealis_py.client.subscriber import (
     CorrectedGap,
@@ -30,11 +32,9 @@ from borealis_py.kafka.log import KafkaLog
 from borealis_py.log import topics
 from borealis_py.log.base import Log, OffsetGone
 from borealis_py.log.clock import SystemClock
-from borealis_py.observe.live_view import forgets, open_live, worth_showing
 from borealis_py.query.partitions import parts_of
 from borealis_py.query.spec import count_of
 from borealis_py.query.units import parse_duration
-from reconcile.replay_context import make_kernel
 from sunion.bucket import Buckets
 
 logger = structlog.get_logger("borealis.client")
@@ -49,6 +49,9 @@ def live(
     log: Log, state: AppState, query: str, from_beginning: bool, stop: threading.Event, empty: bool = False
 ) -> Iterator[LiveChange]:
     """Changes of the live view until `stop` or the end of the query. `empty`: include buckets without rows."""
+    from borealis_py.observe.live_view import forgets, open_live, worth_showing  # here: only this view needs the engine
+    from reconcile.replay_context import make_kernel
+
     woken = threading.Event()
     last = Buckets(state.spec.bucket_us).last
     with ExitStack() as opened:
@@ -92,6 +95,22 @@ def corrected(
             if all(subscription.ended for subscription in subscriptions):
                 return
             woken.wait(IDLE_S)
+
+
+def corrected_now(log: Log, state: AppState, query: str) -> Iterator[Row | CorrectedGap]:
+    """Rows of the corrected stream, and what of it is lost, up to the ends that it has now; see `read_extent`."""
+    state.spec.query(query)
+    parts = parts_of(state.spec, query)
+    return read_extent(log, extent_of(log, state.spec.name, state.app_uid, parts))
+
+
+def columns_of(state: AppState, query: str) -> dict[str, str]:
+    """The type of each column of a query's result, as people write it."""
+    from borealis_py.engine import compile_query  # here: nothing else but the live view needs the engine
+    from borealis_py.types.arrow import spelled
+
+    with closing(compile_query(state.spec, query)) as kernel:
+        return {field.name: spelled(field.type) for field in kernel.output_schema}
 
 
 def raw(log: Log, state: AppState, query: str, replica: int, stop: threading.Event) -> Iterator[dict[str, Any]]:
@@ -179,6 +198,32 @@ def _log(bootstrap: str | None, kafka: Mapping[str, str] | None) -> KafkaLog:
     return log_of(load(bootstrap=bootstrap, kafka=None if kafka is None else dict(kafka)))
 
 
+def read(
+    query: str,
+    *,
+    app: str | None = None,
+    bootstrap: str | None = None,
+    kafka: Mapping[str, str] | None = None,
+) -> Iterator[TypedRow | CorrectedGap]:
+    """The results that a query has now: stable rows, in order, each once; partition by partition. Ends.
+
+    What is published after the call is not in it: `subscribe` follows. Of a query with `guarantee="gap"`, a partition's
+    `CorrectedGap`s come before its rows. To have all in one table: `pandas.DataFrame(row.value for row in read(...))`.
+
+    Args:
+        app: required if the broker serves several apps.
+        bootstrap, kafka: as for `publisher`.
+
+    Raises:
+        AppError, QueryError: unknown app or query.
+        LogUnreachable: no broker.
+        ConfigError: an invalid setting.
+    """
+    log = _log(bootstrap, kafka)
+    state = read_app(log, app)
+    return typed(corrected_now(log, state, query), columns_of(state, query))
+
+
 def subscribe(
     query: str,
     view: ViewName = "corrected",
@@ -190,7 +235,7 @@ def subscribe(
     replica: int = 0,
     stop: threading.Event | None = None,
 ) -> Iterator[Any]:
-    """Follow a query's result until its sources have ended.
+    """Follow a query's result until its sources have ended, which may be never: `read` ends.
 
     Args:
         view: "corrected" yields `Row`s (stable, in order, each once) and, of a query with `guarantee="gap"`,

@@ -333,7 +333,7 @@ def _ranges_from(on: OpenReplayContext, start: Audited) -> list[SourceRange]:
 
 def _gone(on: OpenReplayContext, index: int, why: str) -> str:
     return (
-        f"source {on.work.inputs[index].name} no longer has {why}: what {on.work.node} made of that cannot be "
+        f"source {on.work.inputs[index].shown} no longer has {why}: what {on.work.node} made of that cannot be "
         'recomputed. retain="audited" deletes of a source only what audits have verified; `borealis verify` checks '
         "without sources"
     )

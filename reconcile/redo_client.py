@@ -18,16 +18,25 @@ import structlog
 from borealis_py.log.base import Feed, Log, LogError, Record, Wake
 from borealis_py.log.clock import Clock
 from borealis_py.log.codec import RowCodec
-from borealis_py.protocol.redo import RedoFailed, RedoJob, RedoPlace, RedoResult
+from borealis_py.protocol.job_time import SPARE
+from borealis_py.protocol.redo import MEASURED, RedoFailed, RedoJob, RedoPlace, RedoResult
 from reconcile import rpc
 from reconcile.redo_job import pack_job, unpack_result
 
 log = structlog.get_logger("borealis.redo")
 
 TAKE_US = 1_300_000
-"""A driver accepts or refuses a job sooner than this; a job without either reply fails."""
+"""A driver accepts or refuses a job sooner than this where nothing is busy; a job without either reply fails."""
+TAKE_MOST_US = 4_000_000
+"""It is waited for up to this long where earlier ones took long to be accepted."""
+MEASURE_US = 5_000_000
+"""How long after its start, and after a failure, a task measures what a job takes: its worker is warm by then."""
 AGAIN_S = 1.0
 """Pause between two attempts to look up the end of the driver's replies."""
+
+
+MEASURE_MOST_US = 15_000_000
+"""A measurement is given up after this long, and begun again."""
 
 
 class RedoRunner(Protocol):
@@ -102,6 +111,8 @@ class TaskAddress:
 @dataclass(slots=True)
 class _PendingJob:
     began_us: int
+    within_us: int
+    """A result that comes later is of no use."""
     taken: bool = False
 
 
@@ -162,8 +173,10 @@ class RemoteRedo:
 
     Args:
         codec: encodes states and decodes rows.
-        deadline_s: time limit of a job once it runs; the replica's own deadline comes a little later.
+        deadline_s: time limit of a job once it runs, unless it has a deadline of its own; the replica's own deadline
+            comes a little later.
         on_stop: called when the driver asks the task to end.
+        measure: a job without buckets, run once to learn what a job takes here (its result has the id `MEASURED`).
 
     Raises:
         LogError: the replies cannot be read.
@@ -179,13 +192,15 @@ class RemoteRedo:
         deadline_s: float,
         on_stop: Callable[[], None] = lambda: None,
         take_us: int = TAKE_US,
+        measure: RedoJob | None = None,
     ) -> None:
         self._address = address
         self._codec = codec
         self._clock = clock
         self._budget_s = 0.9 * deadline_s
         self._on_stop = on_stop
-        self._take_us = take_us
+        self._take_us = self._take_least_us = take_us
+        self._measure, self._measure_at = measure, clock.now_us() + MEASURE_US
         self._pending: dict[int, _PendingJob] = {}
         self._ready: list[RedoResult] = []
         self._assembly = rpc.Reassembler()
@@ -201,11 +216,12 @@ class RemoteRedo:
     def submit_job(self, job: RedoJob) -> None:
         if job.id in self._pending:
             raise ValueError(f"redo job {job.id} is running already")
-        self._pending[job.id] = _PendingJob(self._clock.now_us())
+        budget_us = round(1e6 * self._budget_s if job.deadline_us is None else 0.9 * job.deadline_us)
+        self._pending[job.id] = _PendingJob(self._clock.now_us(), budget_us)
         if self._inbox.unreadable_because:
             self._fail(job.id, self._inbox.unreadable_because)
             return
-        packed = pack_job(job, self._codec, self._budget_s)
+        packed = pack_job(job, self._codec, budget_us / 1e6)
         if len(packed) > rpc.STATE_BYTES_MAX:
             self._fail(job.id, f"a state of {len(packed) >> 20} MB is too large to be sent to the driver")
         else:
@@ -215,6 +231,7 @@ class RemoteRedo:
     def poll_results(self) -> list[RedoResult]:
         self._read()
         self._check_taken()
+        self._measure_once()
         ready, self._ready = self._ready, []
         return ready
 
@@ -249,7 +266,9 @@ class RemoteRedo:
         ):
             return
         elif isinstance(message, rpc.JobAccepted):
-            self._pending[message.id].taken = True
+            pending = self._pending[message.id]
+            pending.taken = True
+            self._wait_for_taking(SPARE * (self._clock.now_us() - pending.began_us))
             self.why_inline = ""
         else:
             body = self._assembly.add(message)
@@ -264,20 +283,40 @@ class RemoteRedo:
         except Exception as exc:  # no result at all counts as a failure
             self._fail(job_id, f"the driver's answer cannot be read: {type(exc).__name__}: {exc}")
             return
-        if not pending.taken and isinstance(result, RedoFailed):
-            self.why_inline = result.reason
+        if isinstance(result, RedoFailed) and (job_id == MEASURED or not pending.taken):
+            self._fail(job_id, result.reason)
+            return
         del self._pending[job_id]
+        if job_id == MEASURED:
+            self._measure = None
         self._ready.append(result)
 
     def _check_taken(self) -> None:
         now = self._clock.now_us()
         for job_id, pending in list(self._pending.items()):
-            if not pending.taken and now - pending.began_us >= self._take_us:
+            take_us = min(self._take_us, pending.within_us)  # the replica's own deadline would not tell why
+            if not pending.taken and now - pending.began_us >= take_us:
                 self._cancel(job_id)
-                self._fail(job_id, f"the driver did not accept the redo within {self._take_us / 1e6:g} s")
+                self._fail(job_id, f"the driver did not accept the redo within {take_us / 1e6:.3g} s")
+                self._wait_for_taking(2 * self._take_us)
+
+    def _wait_for_taking(self, us: int) -> None:
+        """Wait so long for the next job to be accepted, within bounds."""
+        self._take_us = max(self._take_least_us, min(us, TAKE_MOST_US))
+
+    def _measure_once(self) -> None:
+        now = self._clock.now_us()
+        begun = self._pending.get(MEASURED)
+        if begun is not None and now - begun.began_us >= MEASURE_MOST_US:
+            self.cancel_job(MEASURED)  # it would hold a slot
+        if self._measure is not None and not self._pending and now >= self._measure_at:
+            self._measure_at = now + MEASURE_US
+            self.submit_job(self._measure)
 
     def _fail(self, job_id: int, reason: str) -> None:
         del self._pending[job_id]
+        if job_id == MEASURED:
+            return  # nobody waits for it; it is tried again
         self.why_inline = reason
         self._ready.append(RedoFailed(job_id, reason))
         self._wake()

@@ -10,17 +10,23 @@ replica, `id` one of its jobs. Late, repeated, incomplete and foreign messages a
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TypeVar
+from typing import Annotated, TypeVar
 
 import msgspec
+import structlog
 
 from borealis_py.log.base import Feed, NewRecord, Record
+from borealis_py.log.numbers import Number
 from borealis_py.log.topics import ENVELOPE_BYTES_MAX
+from borealis_py.log.unreadable import ignored, total
 
 JOB_BYTES_MAX = 64 << 20
 """A larger result is not sent; the redo runs inline."""
 STATE_BYTES_MAX = 16 << 20
 """A job with more state is not sent; the redo runs inline: the way there and back would take longer than it may."""
+
+PARTS_MAX = JOB_BYTES_MAX // ENVELOPE_BYTES_MAX + 1
+log = structlog.get_logger("borealis.redo")
 
 
 class MessageChunk(msgspec.Struct, array_like=True, frozen=True):
@@ -29,9 +35,9 @@ class MessageChunk(msgspec.Struct, array_like=True, frozen=True):
 
     session: str
     uid: str
-    id: int
-    part: int
-    parts: int
+    id: Number
+    part: Number
+    parts: Annotated[int, msgspec.Meta(ge=1, le=PARTS_MAX)]
     body: bytes
 
 
@@ -44,7 +50,7 @@ class CancelJob(msgspec.Struct, array_like=True, frozen=True, tag="CANCEL_JOB"):
 
     session: str
     uid: str
-    id: int
+    id: Number
 
 
 class StatusReport(msgspec.Struct, array_like=True, frozen=True, tag="STATUS_REPORT"):
@@ -60,7 +66,7 @@ class JobAccepted(msgspec.Struct, array_like=True, frozen=True, tag="JOB_ACCEPTE
 
     session: str
     uid: str
-    id: int
+    id: Number
 
 
 class JobResult(MessageChunk, frozen=True, tag="JOB_RESULT"):
@@ -77,7 +83,7 @@ class IncarnationOrder(msgspec.Struct, array_like=True, frozen=True):
     """Run an incarnation of a replica; a higher `number` is a new one. `moves`: it has another one elsewhere, whose
     place this one is to take."""
 
-    number: int
+    number: Number
     moves: bool = False
 
 
@@ -101,9 +107,9 @@ class StandbysReport(msgspec.Struct, array_like=True, frozen=True, tag="STANDBYS
     that have. `pid`: of its worker, on `host`."""
 
     session: str
-    pid: int
+    pid: Number
     host: str
-    begun: dict[str, int]
+    begun: dict[str, Number]
     ended: dict[str, IncarnationEnd]
 
 
@@ -122,9 +128,15 @@ def encode(message: RpcMessage) -> bytes:
 def decode(value: bytes | None) -> RpcMessage | None:
     """A message, or None for bytes that are no message of this version."""
     try:
-        message: RpcMessage = _decoder.decode(value or b"")
-    except (msgspec.DecodeError, msgspec.ValidationError):
+        return _decoded(value)
+    except msgspec.MsgspecError:
         return None
+
+
+def _decoded(value: bytes | None) -> RpcMessage:
+    message: RpcMessage = total(_decoder.decode, value or b"")
+    if isinstance(message, MessageChunk) and not message.part < message.parts:
+        raise msgspec.ValidationError(f"part {message.part} of {message.parts}")
     return message
 
 
@@ -135,8 +147,16 @@ def to_record(feed: Feed, message: RpcMessage) -> NewRecord:
 
 def decode_all(records: Iterable[Record], session: str) -> list[tuple[Feed, RpcMessage]]:
     """The session's messages among these records, each with the topic partition it came from."""
-    found = [(one.feed, decode(one.value)) for one in records]
-    return [(feed, message) for feed, message in found if message is not None and message.session == session]
+    found: list[tuple[Feed, RpcMessage]] = []
+    for one in records:
+        try:
+            message = _decoded(one.value)
+        except msgspec.MsgspecError as exc:
+            ignored(log, "message between a task and its driver ignored", one, exc)
+            continue
+        if message.session == session:
+            found.append((one.feed, message))
+    return found
 
 
 def split(kind: type[P], session: str, job: JobKey, body: bytes) -> list[P]:

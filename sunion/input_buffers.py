@@ -57,6 +57,11 @@ class InputBuffer:
     _fresh: dict[int, int] = field(default_factory=dict)
     """Buckets that got rows since `settle`, with the list index at which the new rows begin."""
 
+    @property
+    def shown(self) -> str:
+        """What people call it."""
+        return self.name
+
     def keep(self, bucket: int, rows: Rows, count: int, in_memory: bool) -> None:
         """Add rows of a bucket; without `in_memory`, only count them (they stay in the log)."""
         self.counts[bucket] = self.counts.get(bucket, 0) + count
@@ -126,6 +131,10 @@ class SourceBuffer(InputBuffer):
     dead_letters: bool = True
     lateness: Lateness = field(default_factory=Lateness)
     """How late rows arrived, as this reader observed it."""
+
+    @property
+    def shown(self) -> str:
+        return self.sources[0]
 
     def mark(self, bucket: int) -> Mark:
         """The position from which to read in order to see everything of `bucket` and later."""

@@ -39,9 +39,10 @@ class Input:
     """One input of a node: a source (`replicas` 0), or the stream of a node that runs in `replicas` replicas. `name`:
     of that source or node.
 
-    `sources`: the sources its rows come from; a source lists itself. `dead_letters`: this node publishes the input's
-    dead letters; of all nodes that read one source, only the first does. `partition`: the partition of the stream's
-    topics to read, if its node writes a separate one for each of its readers' partitions.
+    `sources`: the sources its rows come from, as people call them: a source lists itself, perhaps by another name than
+    that of its topic. `dead_letters`: this node publishes the input's dead letters; of all nodes that read one source,
+    only the first does. `partition`: the partition of the stream's topics to read, if its node writes a separate one
+    for each of its readers' partitions.
     """
 
     name: str
@@ -54,6 +55,11 @@ class Input:
     def source(cls, name: str) -> Input:
         """A source."""
         return cls(name, 0, (name,))
+
+    @property
+    def shown(self) -> str:
+        """What people call it."""
+        return self.name if self.replicas or not self.sources else self.sources[0]
 
 
 @dataclass(frozen=True, slots=True, order=True)

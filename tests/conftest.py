@@ -14,6 +14,7 @@ from hypothesis import HealthCheck, settings
 
 from borealis_py.kafka.broker import LocalBroker, free_port
 from borealis_py.kafka.errors import BrokerError
+from borealis_py.log import unreadable
 from tests.examples import examples
 from tests.support import whole_run
 from tests.support.wheel import build
@@ -46,6 +47,12 @@ def logs_as_installed() -> Iterator[None]:
     """A command that a test runs in this process sets what is logged: not for the tests after it."""
     yield
     structlog.reset_defaults()
+
+
+@pytest.fixture(autouse=True)
+def nothing_ignored() -> None:
+    """What another test's readers could not read is logged again where it lies in this one's log."""
+    unreadable.forget()
 
 
 @pytest.fixture(autouse=True)

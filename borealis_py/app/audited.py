@@ -16,6 +16,8 @@ import structlog
 from borealis_py.app.state import AppState
 from borealis_py.log.acks import audit_record
 from borealis_py.log.base import Log, LogError, NewRecord
+from borealis_py.log.numbers import Number
+from borealis_py.log.unreadable import total
 from borealis_py.node.checkpoint_storage import (
     SUFFIX,
     CheckpointLocation,
@@ -43,11 +45,14 @@ class _Body(msgspec.Struct, array_like=True, frozen=True):
     """A file. `what`: the query, the app's life and the kernel that it is of. The rest is an `Audited`."""
 
     what: str
-    bucket: int
+    bucket: Number
     positions: tuple[Position, ...]
     state: bytes
-    corrected: int
-    letters: int
+    corrected: Number
+    letters: Number
+
+
+_body = msgspec.msgpack.Decoder(_Body).decode
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,7 +154,7 @@ def _what(state: AppState, spec: AppSpec, query: str) -> str:
 def _loaded(location: CheckpointLocation, name: str, what: str) -> Audited | None:
     where = location.display_name(name)
     try:
-        body = msgspec.msgpack.decode(unsealed(MAGIC, location.read(name)), type=_Body)
+        body = total(_body, unsealed(MAGIC, location.read(name)))
     except (OSError, ValueError, msgspec.MsgspecError) as exc:
         log.warning("end of an audit skipped: it cannot be read or verified", file=where, why=str(exc))
         return None

@@ -7,15 +7,16 @@ from pathlib import Path
 
 from borealis_py.app.errors import LaunchError
 from borealis_py.app.foreign import check_foreign
+from borealis_py.app.waits import check_query_threshold
 from borealis_py.config.probe import check_directory, check_writable
 from borealis_py.engine import compile_query
 from borealis_py.engine.fingerprint import fingerprint, ingredients
 from borealis_py.engine.kernel import DuckKernel
 from borealis_py.node.checkpoint_storage import LocationError
 from borealis_py.node.dynamic_settings import as_enforced, declared
-from borealis_py.protocol.settings import NodeDelays, SettingsError, Timing, check_threshold
+from borealis_py.protocol.settings import NodeDelays, Timing
 from borealis_py.query.partitions import parts_of, physical
-from borealis_py.query.recovery import ACTIVE, RecoveryPlan, RecoveryWay, check_plan
+from borealis_py.query.recovery import ACTIVE, RecoveryPlan
 from borealis_py.query.spec import AppSpec
 from borealis_py.recovery.ways import check_way
 from borealis_py.types.arrow import spelled
@@ -90,17 +91,8 @@ def _check(spec: AppSpec, runs: AppSpec, name: str, timing: Timing) -> NodeRepor
     )
 
 
-def check_recovery(spec: AppSpec, name: str, plan: RecoveryPlan) -> None:
-    """Check that a node or query can recover in this way, for a change while it runs.
-
-    Raises:
-        QueryError: nobody would take over, the way promises less than the app's file asks, nodes would read what is
-            lost, or an unknown name.
-    """
-    node = spec.node(name)
-    check_plan(plan, node.replicas, spec.bucket_us, spec.label(name))
-    if plan.way not in (RecoveryWay.UPSTREAM_BACKUP, RecoveryWay.AMNESIA):
-        return  # what the others promise does not depend on what the node computes, and its files may not be here
+def check_way_of(spec: AppSpec, name: str, plan: RecoveryPlan) -> None:
+    """Check that what a node or query computes can recover in this way. Raises QueryError."""
     kernel = compile_query(spec, name)
     try:
         _check_way(spec, name, plan, kernel)
@@ -130,11 +122,3 @@ def check_places(app: str, uri: str, directory: Path | None = None) -> None:
             check_directory(directory / "checkpoints", PROBE)
     except LocationError as exc:
         raise LaunchError(f"app {app!r}: {exc}") from exc
-
-
-def check_query_threshold(timing: Timing, query: str, threshold_us: int, depth: int) -> None:
-    """Raises SettingsError with the query's name if the threshold cannot hold in a chain of `depth` nodes."""
-    try:
-        check_threshold(timing, threshold_us, depth)
-    except SettingsError as exc:
-        raise SettingsError(f"query {query!r}: {exc}") from exc

@@ -60,8 +60,29 @@ ENDED = ExitCode(
     "all its sources have ended, and nothing can follow END",
     "nothing; `borealis up --reset` begins anew",
 )
+TOO_LARGE = ExitCode(
+    12,
+    "record too large",
+    True,
+    "one of its topics has refused the same record twice for its size",
+    "see its log for the topic and what to raise, then `borealis up`",
+)
 
-EXITS = (STOPPED, FAILED, USAGE, SUPERSEDED, LOST, KERNEL, OTHER_LIFE, OUT_OF_MEMORY, REFUSED, FILE, FUNCTION, ENDED)
+EXITS = (
+    STOPPED,
+    FAILED,
+    USAGE,
+    SUPERSEDED,
+    LOST,
+    KERNEL,
+    OTHER_LIFE,
+    OUT_OF_MEMORY,
+    REFUSED,
+    FILE,
+    FUNCTION,
+    ENDED,
+    TOO_LARGE,
+)
 _BY_CODE = {one.code: one for one in EXITS}
 
 

@@ -109,8 +109,8 @@ def explain(app: AppSpec, timing: Timing) -> Explanation:
         nodes,
         tuple(_query(spec, name, timing) for name in spec.queries),
         tuple(Topic(t.name, t.partitions, _held(spec)[t.name]) for t in topics_of(spec)),
-        {lost: effects(spec, lost, obeyed) for lost in (*spec.sources, *spec.nodes)},
-        app.fed_by(),
+        {spec.shown(lost): effects(spec, lost, obeyed) for lost in (*spec.sources, *spec.nodes)},
+        {spec.shown(name): fed for name, fed in app.fed_by().items()},
     )
 
 
@@ -123,7 +123,7 @@ def effects(spec: AppSpec, lost: str, policies: Mapping[str, DelayPolicy]) -> di
     found: dict[str, LossEffect] = {}
     for name in spec.all_nodes:
         if name == lost:
-            found[name] = LossEffect(LossOutcome.LOST, 0.0, spec.sources_of(name))
+            found[name] = LossEffect(LossOutcome.LOST, 0.0, _sources_of(spec, name))
             continue
         inputs = [_input(spec, i, lost, found) for i in spec.node(name).inputs]
         missing_sources = tuple(dict.fromkeys(source for i in inputs for source in i.missing_sources))
@@ -140,20 +140,26 @@ def effects(spec: AppSpec, lost: str, policies: Mapping[str, DelayPolicy]) -> di
 def _input(spec: AppSpec, name: str, lost: str, found: Mapping[str, LossEffect]) -> LossEffect:
     """An input as its reader sees it: LOST or not (R5: a missing stream lacks all its sources)."""
     if name in spec.sources:
-        return LossEffect(LossOutcome.LOST, 0.0, (name,)) if name == lost else LossEffect(LossOutcome.STABLE, 1.0)
+        lacks = LossEffect(LossOutcome.LOST, 0.0, (spec.shown(name),))
+        return lacks if name == lost else LossEffect(LossOutcome.STABLE, 1.0)
     said = found[name]
     gone = said.outcome in (LossOutcome.SILENT, LossOutcome.LOST)
-    return LossEffect(LossOutcome.LOST, 0.0, spec.sources_of(name)) if gone else said
+    return LossEffect(LossOutcome.LOST, 0.0, _sources_of(spec, name)) if gone else said
+
+
+def _sources_of(spec: AppSpec, name: str) -> tuple[str, ...]:
+    """The sources of a node as people call them."""
+    return tuple(map(spec.shown, spec.sources_of(name)))
 
 
 def _node(spec: AppSpec, report: NodeReport, timing: Timing) -> ExplainedNode:
     name = report.name
     return ExplainedNode(
         report=report,
-        sources=spec.sources_of(name),
+        sources=_sources_of(spec, name),
         replicas=spec.node(name).replicas,
         delta_us=grow_delta(timing, report.position),
-        reads={i.name: tuple(f.topic for f in topics.input_feeds(spec.name, i)) for i in spec.inputs_of(name)},
+        reads={i.shown: tuple(f.topic for f in topics.input_feeds(spec.name, i)) for i in spec.inputs_of(name)},
     )
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import shutil
 import time
 import uuid
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 
 import msgspec
 
@@ -23,7 +23,7 @@ from borealis_py.app.replicas import ProcessName, ReplicaProcesses, process_name
 from borealis_py.app.sources.ended import ended_sources
 from borealis_py.app.state import AppState, NoSuchApp, StatusReader, put_settings, read_settings
 from borealis_py.app.timing import refuse_other
-from borealis_py.app.topics import create_topics, redo_topics_of, topics_of
+from borealis_py.app.topics import AppTopics, create_topics, redo_topics_of, refuse_small_topics, topics_of
 from borealis_py.engine.applied.loader import load
 from borealis_py.log import topics
 from borealis_py.log.base import Log
@@ -45,7 +45,7 @@ from borealis_py.protocol.settings import Timing
 from borealis_py.query.differences import of_columns, of_functions, of_partitions
 from borealis_py.query.names import base_name
 from borealis_py.query.partitions import physical
-from borealis_py.query.spec import AppSpec
+from borealis_py.query.spec import AppSpec, Beginning
 from sunion.bucket import Buckets
 
 READY_TIMEOUT_S = 180.0
@@ -61,6 +61,8 @@ def describe(
     now_us: int,
     timing: Timing,
     first_foreign_us: Callable[[], int | None] = lambda: None,
+    beginnings: Callable[[], Mapping[str, Beginning]] = dict,
+    known: AppTopics | None = None,
 ) -> AppState:
     """Create the app's topics and write its description, unless they exist.
 
@@ -72,9 +74,11 @@ def describe(
         now_us: wall time.
         timing: the one used for `reports`. Replicas and subscribers take it from the description.
         first_foreign_us: called for a new app: the time of the first row in topics that are read from their beginning.
+        beginnings: called for a new app: where it begins to read the other topics.
+        known: the app's topics, which are asked for once they have been made.
 
     Raises:
-        LaunchError: an app of this name has other queries, or runs with another timing.
+        LaunchError: an app of this name has other queries, or runs with another timing, or its topics are too small.
         LogUnreachable: no broker.
     """
     before = described(log, spec.name)
@@ -86,6 +90,9 @@ def describe(
         refuse_unfit(before, spec)
         refuse_other(log, before, timing, now_us)
     create_topics(log, topics_of(spec))
+    refuse_small_topics(log, spec, timing.row_max_bytes, known)
+    begun = beginnings() if before is None else before.spec.beginnings
+    spec = spec.model_copy(update={"beginnings": dict(begun)})
     buckets = Buckets(spec.bucket_us)
     bucket = origins.choose(log, spec, origin, now_us, first_foreign_us()) if before is None else before.origin
     asked = None if origin in origins.WORDS else buckets.of(origins.parse(origin))
@@ -97,7 +104,7 @@ def describe(
     app_uid = uuid.uuid4().hex[:8] if before is None else before.app_uid
     made_of = {name: what for report in reports for name, what in report.made_of}
     description = Description(spec.to_json(), spec.hash, bucket, fingerprint, app_uid, timing, made_of)
-    values: dict[str, msgspec.Struct] = _changed_settings(before, spec)
+    values: dict[str, msgspec.Struct] = _changed_settings(before, spec, app_uid)
     if before is None or before.description != description:
         values[APP_KEY] = description  # last: whoever finds a description finds its settings, too
     if values:
@@ -374,15 +381,15 @@ def described(log: Log, app: str) -> AppState | None:
     return read_settings(log, app) if topics.settings(app) in _topic_names(log) else None
 
 
-def _changed_settings(before: AppState | None, spec: AppSpec) -> dict[str, msgspec.Struct]:
+def _changed_settings(before: AppState | None, spec: AppSpec, app_uid: str) -> dict[str, msgspec.Struct]:
     values: dict[str, msgspec.Struct] = {}
     for name, query in spec.queries.items():
         old = before.spec.queries.get(name) if before is not None else None
         if old is None or old.threshold_us != query.threshold_us:
-            values[f"threshold/{name}"] = Threshold(query.threshold_us)
+            values[f"threshold/{name}"] = Threshold(query.threshold_us, app_uid)
         policy = (query.on_failure, query.on_stabilization)
         if old is None or (old.on_failure, old.on_stabilization) != policy:
-            values[f"policy/{name}"] = Policy(*policy)
+            values[f"policy/{name}"] = Policy(*policy, app_uid)
     if before is not None:
         for name, one in spec.ingresses.items():
             declared = before.spec.ingresses.get(name)

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 import msgspec
 import psutil
+import structlog
 
 from borealis_py.app.errors import LaunchError
 from borealis_py.app.process_spec import ProcessSpec
@@ -17,7 +18,11 @@ from borealis_py.app.replicas import spec_of
 from borealis_py.app.state import StatusReader
 from borealis_py.log import topics
 from borealis_py.log.base import Feed, Log, LogError, LogUnreachable, Lookup, Record
-from borealis_py.log.messages import Status
+from borealis_py.log.messages import Status, decode
+from borealis_py.log.numbers import Number
+from borealis_py.log.unreadable import ignored
+
+_log = structlog.get_logger("borealis.app")
 
 WATCH_S = 1.5
 """How long to watch; a replica sends a heartbeat every 0.2 s."""
@@ -27,8 +32,8 @@ LOOK_S = 0.05
 class _Beat(msgspec.Struct, frozen=True):
     """The fields that heartbeats of all versions share."""
 
-    replica: int
-    inc: int
+    replica: Number
+    inc: Number
     uid: str
 
 
@@ -124,8 +129,9 @@ def _beats(lookup: Lookup, feed: Feed, first: int) -> list[Alive]:
 
 def _beat(record: Record) -> Alive | None:
     try:
-        beat = msgspec.json.decode(record.value or b"", type=_Beat)
-    except (msgspec.MsgspecError, RecursionError):
+        beat = decode(record.value or b"", _Beat)
+    except msgspec.MsgspecError as exc:
+        ignored(_log, "heartbeat ignored", record, exc)
         return None
     node, _, _ = (record.key or b"").decode(errors="replace").rpartition("/")
     return Alive(node, beat.replica, beat.uid)

@@ -11,6 +11,7 @@ from borealis_py.log.records import BatchHeader, EnvelopeError, unpack_source, u
 from borealis_py.query.errors import QueryError
 from borealis_py.query.partitions import physical
 from borealis_py.query.spec import AppSpec
+from borealis_py.query.times import NoTime, TimeForm
 from sunion.bucket import Buckets
 
 WORDS = ("earliest", "now")
@@ -50,17 +51,14 @@ def parse(text: str, what: str = "origin") -> int:
     Raises:
         QueryError: neither, or not after 1970.
     """
-    cleaned = text.strip()
     try:
-        if cleaned.lstrip("+-").isdigit():
-            stime = int(cleaned)
-        else:
-            at = datetime.fromisoformat(cleaned)
-            stime = ((at if at.tzinfo else at.replace(tzinfo=UTC)) - EPOCH) // timedelta(microseconds=1)
-    except (ValueError, OverflowError) as exc:
+        stime = TimeForm().us(text)
+    except NoTime as exc:
         raise QueryError(
-            f"{what}: {text!r} is not a time; write it like 2013-01-01T00:00:00, or as microseconds since 1970"
+            f"{what}: {text!r} is not a time; write it like 2013-01-01T00:00:00, or as microseconds since 1970: {exc}"
         ) from exc
+    if stime is None:
+        raise QueryError(f"{what}: {text!r} is not a time; write it like 2013-01-01T00:00:00")
     if not 0 < stime < 2**53:
         raise QueryError(f"{what}: {text!r} must be after 1970 and before 2255")
     return stime

@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from borealis_py.config.address import Address
-from borealis_py.kafka.log import KafkaLog
 
 if TYPE_CHECKING:
     from borealis_py.config.config import Config  # which replica processes need not load
+    from borealis_py.kafka.log import KafkaLog  # nor `borealis down`
 
 VARIABLE = "BOREALIS_PROCESS"
 HOSTS = ("process", "spark")
@@ -53,6 +53,8 @@ class ProcessSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Properties of the registry of foreign topics' schemas. May hold passwords. Ingresses alone read it."""
     clusters: dict[str, ForeignCluster] = {}
     """Other Kafka clusters, by the names that foreign topics use. Ingresses alone read them."""
+    topics: dict[str, int] = {}
+    """Copies of the topics that this process creates (`kafka.admin.Copies`), by name; none: the cluster's default."""
     checkpoints: str = ""
     """URI of pyarrow.fs where checkpoints are stored, which may hold a password; empty: below `data_dir`."""
     http: str | None = None
@@ -95,6 +97,7 @@ class ProcessSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
                 name: ForeignCluster(c.bootstrap, dict(c.kafka), dict(c.schema_registry))
                 for name, c in config.clusters.items()
             },
+            topics=dict(config.topics),
             checkpoints=config.checkpoints,
             http=config.http,
             engine_memory_bytes=config.engine_memory_bytes,
@@ -120,7 +123,7 @@ class ProcessSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             raise ProcessSpecError(f"{VARIABLE} is not set: start replica processes with `borealis replica`")
         try:
             return msgspec.json.decode(text, type=cls, dec_hook=_path)
-        except (msgspec.DecodeError, ValueError) as exc:
+        except (msgspec.DecodeError, ValueError, RecursionError) as exc:
             why = " ".join(str(exc).split())
             raise ProcessSpecError(
                 f"{VARIABLE} cannot be read: {why}. `borealis up` and `borealis replica` of this version set it"
@@ -143,13 +146,18 @@ class ProcessSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     @property
     def log(self) -> KafkaLog:
         """The Kafka log. Connects to nothing yet. Raises ReservedProperty."""
-        return KafkaLog.of(self.bootstrap, self.kafka)
+        from borealis_py.kafka.admin import Copies
+        from borealis_py.kafka.log import KafkaLog
+
+        return KafkaLog.of(self.bootstrap, self.kafka, Copies(**self.topics))
 
     def cluster(self, name: str | None) -> KafkaLog:
         """The log of a cluster; None: the app's own. Raises ProcessSpecError: it is not configured here."""
         if name is None:
             return self.log
         found = self._foreign(name)
+        from borealis_py.kafka.log import KafkaLog
+
         return KafkaLog.of(found.bootstrap, found.kafka)
 
     def registry_of(self, name: str | None) -> dict[str, str]:

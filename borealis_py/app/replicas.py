@@ -302,13 +302,19 @@ def apps_here(data_dir: Path) -> list[str]:
     return [name for name, processes in found.items() if processes.running() or processes.kept]
 
 
+def apps_known_here(data_dir: Path) -> list[str]:
+    """The apps of which a process was ever started below this directory, unless its logs were deleted since."""
+    notes = (path for kind in ("log", "pid") for path in data_dir.glob(f"*/*.{kind}"))
+    return sorted({path.parent.name for path in notes if ProcessName.parse(path.stem) or path.stem == "supervisor"})
+
+
 def readable(line: str) -> str:
     """A log line formatted for reading; other lines unchanged."""
     try:
         entry = json.loads(line)
         event = entry.pop("event")
         said = [str(entry.pop("level", "")), str(event)]
-    except (ValueError, TypeError, AttributeError, KeyError):
+    except (ValueError, TypeError, AttributeError, KeyError, RecursionError):
         return line
     for noise in ("timestamp", "logger"):
         entry.pop(noise, None)

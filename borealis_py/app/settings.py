@@ -14,8 +14,7 @@ from dataclasses import dataclass, replace
 
 import msgspec
 
-from borealis_py.app.check import check_query_threshold, check_recovery
-from borealis_py.app.foreign import check_waits
+from borealis_py.app.recovering.allowed import check_recovery
 from borealis_py.app.state import (
     GONE_S,
     RECENT_MS,
@@ -23,10 +22,12 @@ from borealis_py.app.state import (
     NoSuchApp,
     ReplicaKey,
     StatusReader,
+    UnknownName,
     put_settings,
     read_all_statuses,
     read_settings,
 )
+from borealis_py.app.waits import check_query_threshold, check_waits
 from borealis_py.log.acks import forget_record, read_acks
 from borealis_py.log.base import Log, LogError
 from borealis_py.log.description import Life
@@ -40,11 +41,12 @@ from borealis_py.query.names import base_name
 from borealis_py.query.partitions import parts_of
 from borealis_py.query.recovery import RecoveryPlan
 from borealis_py.query.retention import AUDITED, Keep, kept_too_short
+from borealis_py.query.units import DURATION_MAX_US
 
 LOOK_S = 0.1
 REREAD_S = 1.0
 """How often a wait checks whether someone else has changed the settings."""
-MOST_US = 365 * 86_400_000_000
+MOST_US = DURATION_MAX_US
 """A threshold of more than a year is taken for a typing error."""
 SILENT_US = 10_000_000
 """A replica without a status for so long does not run."""
@@ -134,11 +136,11 @@ def refuse_unknown(state: AppState, query: str) -> None:
     """Raises NoSuchApp for a name that has a reason for not being a query; leaves misspellings to `AppSpec.query`."""
     if query in state.spec.nodes:
         served = ", ".join(s.query for s in state.spec.serves(query))
-        raise NoSuchApp(
+        raise UnknownName(
             f"{query!r} is a node of app {state.name!r}, not a query: it obeys the queries it serves: {served}"
         )
     if query not in state.spec.queries and query in {*state.thresholds, *state.policies}:
-        raise NoSuchApp(
+        raise UnknownName(
             f"app {state.name!r} has no query {query!r} any more; queries: {', '.join(state.spec.queries) or 'none'}"
         )
 
@@ -146,7 +148,7 @@ def refuse_unknown(state: AppState, query: str) -> None:
 def checked(state: AppState, query: str, threshold_us: int) -> None:
     """Raises SettingsError with the query's name and the smallest, or largest, valid threshold, or if less of its
     streams is kept; QueryError if the query would not wait longer than a silent foreign topic is given
-    (`app.foreign.check_waits`)."""
+    (`app.waits.check_waits`)."""
     if threshold_us > MOST_US:
         raise SettingsError(f"query {query!r}: delay threshold of more than {format_duration(MOST_US)} is not allowed")
     check_query_threshold(state.timing, query, threshold_us, state.spec.position(query))
@@ -189,7 +191,7 @@ def change(
     watch = _SettingWatch(log, state, _wanted(state, query, after))
     try:
         watch.look()
-        values = _values(query, before, after)
+        values = _values(query, before, after, state.app_uid)
         if values:
             put_settings(log, state.name, values)
             watch.forget()
@@ -222,12 +224,12 @@ def _read_again(log: Log, state: AppState) -> AppState:
     return found
 
 
-def _values(query: str, before: Delays, after: Delays) -> dict[str, msgspec.Struct]:
+def _values(query: str, before: Delays, after: Delays, app_uid: str) -> dict[str, msgspec.Struct]:
     values: dict[str, msgspec.Struct] = {}
     if after.threshold_us != before.threshold_us:
-        values[f"threshold/{query}"] = Threshold(after.threshold_us)
+        values[f"threshold/{query}"] = Threshold(after.threshold_us, app_uid)
     if (after.failure, after.stabilization) != (before.failure, before.stabilization):
-        values[f"policy/{query}"] = Policy(after.failure.value, after.stabilization.value)
+        values[f"policy/{query}"] = Policy(after.failure.value, after.stabilization.value, app_uid)
     return values
 
 
@@ -321,7 +323,7 @@ def set_retain(log: Log, state: AppState, name: str, kept: Keep) -> None:
     known = (*state.spec.sources, *state.spec.all_nodes)
     if name not in known:
         hint = did_you_mean(name, known) or ";"
-        raise NoSuchApp(f"app {state.name!r} has no source, node or query {name!r}{hint} it has {', '.join(known)}")
+        raise UnknownName(f"app {state.name!r} has no source, node or query {name!r}{hint} it has {', '.join(known)}")
     least_us = state.threshold_us(name) if name in state.spec.queries else 0
     if kept == AUDITED and name not in state.spec.sources:
         raise SettingsError(f"{name}: audited is for sources, since audits read nothing else")
@@ -338,7 +340,7 @@ def set_recovery(log: Log, state: AppState, name: str, plan: RecoveryPlan) -> No
 
     Raises:
         NoSuchApp: the app has no such node. QueryError: nobody would take over, or the way promises less than the
-            app's file asks (`app.check.check_recovery`).
+            app's file asks (`app.recovering.allowed.check_recovery`).
         LogError: it could not be written.
     """
     nodes = recovering_nodes(state, name)
@@ -354,7 +356,7 @@ def recovering_nodes(state: AppState, name: str) -> list[str]:
         return [name]
     known = list(dict.fromkeys((*state.spec.all_nodes, *state.runs.all_nodes)))
     hint = did_you_mean(name, known) or ";"
-    raise NoSuchApp(f"app {state.name!r} has no node or query {name!r}{hint} it has {', '.join(known)}")
+    raise UnknownName(f"app {state.name!r} has no node or query {name!r}{hint} it has {', '.join(known)}")
 
 
 def give_up_replica(log: Log, state: AppState, replica: str) -> None:
@@ -377,7 +379,7 @@ def give_up_replica(log: Log, state: AppState, replica: str) -> None:
     if name is None or name not in known:
         there = [str(one) for one in known]
         hint = did_you_mean(replica, there) or ";"
-        raise NoSuchApp(f"app {state.name!r} has no replica {replica!r}{hint} it has {', '.join(there)}")
+        raise UnknownName(f"app {state.name!r} has no replica {replica!r}{hint} it has {', '.join(there)}")
     now_us = time.time_ns() // 1000
     statuses, _ = read_all_statuses(log, state, now_us // 1000)
     last = statuses.get((name.node, name.index))

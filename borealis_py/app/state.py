@@ -5,41 +5,45 @@ Blocking; for commands, the demo and a replica process that starts. Works on any
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TypeVar
 
 import msgspec
+import structlog
 
 from borealis_py.ingress.source_settings import SourceSettings
 from borealis_py.log import topics
-from borealis_py.log.base import Feed, Log, LogError, Lookup, NewRecord
+from borealis_py.log.base import Feed, Log, LogError, Lookup, NewRecord, Record
 from borealis_py.log.description import APP_KEY, read_description
-from borealis_py.log.ingress_status import IngressStatus
+from borealis_py.log.ingress_status import IngressStatus, is_of_ingress
 from borealis_py.log.messages import (
     Description,
     DisagreementSetting,
     Policy,
     RecoverySetting,
     RetainSetting,
+    SettingOfLife,
     SourceFailure,
     Status,
     Threshold,
     decode,
     encode,
 )
+from borealis_py.log.unreadable import ignored
 from borealis_py.protocol.settings import Timing
-from borealis_py.query.errors import QueryError, did_you_mean
+from borealis_py.query.errors import QueryError, WrongWord, did_you_mean
 from borealis_py.query.ingress_spec import INGRESSES
-from borealis_py.query.names import base_name
+from borealis_py.query.names import base_name, part_name
 from borealis_py.query.partitions import physical, source_parts
 from borealis_py.query.recovery import ACTIVE, RecoveryPlan
 from borealis_py.query.retention import Keep
 from borealis_py.query.spec import AppSpec
 
-T = TypeVar("T")
+S = TypeVar("S", bound=SettingOfLife)
+_log = structlog.get_logger("borealis.app")
 
 RECENT_MS = 60_000
 """How far back to search for statuses at first: a replica writes one per second."""
@@ -49,6 +53,10 @@ GONE_S = 5.0
 
 class NoSuchApp(LogError):
     """An app, query or source does not exist, or an app cannot be read."""
+
+
+class UnknownName(NoSuchApp, WrongWord):
+    """A name that was given is not that of an app, query, source, ... of those that there are."""
 
 
 @dataclass(frozen=True)
@@ -141,24 +149,57 @@ class AppState:
         """The columns of a source, or of one of its partitions. Raises NoSuchApp with the closest names."""
         sources = self.runs.sources
         if source not in sources:
-            hint = did_you_mean(source, sources) or ";"
+            names = [self.runs.shown(name) for name in sources]
+            hint = did_you_mean(source, names) or ";"
             written = source in self.spec.all_nodes
             kind = f" (it is a {self.spec.label(source).split()[0]}: replicas write its stream)" if written else ""
-            raise NoSuchApp(f"app {self.name!r} has no source {source!r}{kind}{hint} sources: {', '.join(sources)}")
+            raise UnknownName(f"app {self.name!r} has no source {source!r}{kind}{hint} sources: {', '.join(names)}")
         return sources[source]
 
     def inputs_of(self, source: str) -> tuple[str, ...]:
-        """The inputs that a source is: itself, or one for each partition or value of its topic. Raises NoSuchApp."""
+        """The inputs that a source is, by the names of the app as it runs: itself, or one for each partition or value
+        of its topic.
+
+        Args:
+            source: of the app; or one input, as people call it. For a value of a column also the value as it is.
+
+        Raises:
+            UnknownName: there is none of this name.
+        """
         if source in self.spec.sources:
             return tuple(source_parts(self.spec, source))
+        called = self._inputs_called()
+        if source in called:
+            return (called[source],)
+        shown = self.runs.input_names.get(source)
+        if shown is not None:
+            raise UnknownName(f"app {self.name!r}: input {source!r} goes by its value: name {shown!r}")
+        if base_name(source) in self.spec.ingresses:
+            of = [name for name in self.runs.sources if base_name(name) == base_name(source)]
+            names = [self.runs.shown(name) for name in of]
+            hint = did_you_mean(source, names) or ";"
+            raise UnknownName(f"app {self.name!r} has no input {source!r}{hint} inputs: {', '.join(names)}")
         self.schema(source)
         return (source,)
+
+    def _inputs_called(self) -> dict[str, str]:
+        """The sources of the app as it runs, by all names by which people call them."""
+        names = self.runs.input_names
+        found = {part_name(source, value): part_name(source, i) for source, i, value in self._values()}
+        found |= {name: name for name in self.runs.sources if name not in names}
+        return found | {shown: name for name, shown in names.items()}
+
+    def _values(self) -> Iterator[tuple[str, int, str]]:
+        """Values that have an input: source, number of the input, value."""
+        for source, ingress in self.spec.ingresses.items():
+            for i, value in enumerate(ingress.values):
+                yield source, i, str(value)
 
     def published_schema(self, source: str) -> dict[str, str]:
         """The columns of a source that a publisher writes. Raises NoSuchApp, also for one that ingresses write."""
         ingress = self.spec.ingresses.get(base_name(source))
         if ingress is not None:
-            raise NoSuchApp(
+            raise UnknownName(
                 f"app {self.name!r}: its ingresses write source {source!r}, from topic {ingress.topic!r}: nothing else "
                 "may. Send rows to that topic"
             )
@@ -190,19 +231,29 @@ def find_app(log: Log, name: str | None = None) -> str:
     """Resolve an app: the one named, else the only one.
 
     Raises:
-        NoSuchApp: none of that name, none at all, or several to choose from.
+        UnknownName: none of that name, or several to choose from. NoSuchApp: none at all.
+        LogError: this user may not see whether there is one of that name.
     """
     names = app_names(log)
     if name is not None:
         if name in names:
             return name
+        _refuse_hidden(log, name)
         hint = did_you_mean(name, names) or ";"
-        raise NoSuchApp(f"no app {name!r} on this broker{hint} apps: {', '.join(names) or 'none'}")
+        raise UnknownName(f"no app {name!r} on this broker{hint} apps: {', '.join(names) or 'none'}")
     if not names:
-        raise NoSuchApp("no app on this broker. `borealis up app.py` starts one")
+        raise NoSuchApp(
+            "no app on this broker, or none that this user may see (DESCRIBE on its topics). `borealis up app.py` "
+            "starts one"
+        )
     if len(names) > 1:
-        raise NoSuchApp(f"several apps on this broker: {', '.join(names)}. Choose one with --app (app= in Python)")
+        raise UnknownName(f"several apps on this broker: {', '.join(names)}. Choose one with --app (app= in Python)")
     return names[0]
+
+
+def _refuse_hidden(log: Log, name: str) -> None:
+    with closing(log.admin()) as admin:
+        admin.partitions(topics.settings(name))
 
 
 def read_app(log: Log, name: str | None = None) -> AppState:
@@ -223,66 +274,86 @@ def read_settings(log: Log, name: str) -> AppState | None:
 
     Raises:
         OtherVersion: another version of borealis-py has described it.
-        NoSuchApp: its description cannot be read.
+        NoSuchApp: there are descriptions, and none can be read.
     """
-    values = read_values(log, Feed(topics.settings(name)))
-    raw = values.get(APP_KEY)
-    if raw is None:
+    records = _settings(log, name)
+    described = _described(name, records)
+    if described is None:
         return None
-    try:
-        description = read_description(name, raw)
-        spec = AppSpec.from_json(description.app)
-    except (msgspec.DecodeError, QueryError) as exc:
-        raise NoSuchApp(
-            f"app {name!r}: its description cannot be read ({exc}). `borealis up --reset` starts anew"
-        ) from exc
+    description, spec = described
+    set_ = _SetSettings(records, description.app_uid)
     return AppState(
         name,
         spec,
         description,
-        {query: t.threshold_us for query, t in _of_kind(values, "threshold", Threshold)},
-        dict(_of_kind(values, "policy", Policy)),
-        {source: f.until_wall_us for source, f in _of_kind(values, "fail", SourceFailure)},
+        {query: t.threshold_us for query, t in set_.of_kind("threshold", Threshold)},
+        {query: Policy(p.failure, p.stabilization) for query, p in set_.of_kind("policy", Policy)},
+        {source: f.until_wall_us for source, f in set_.of_kind("fail", SourceFailure)},
         {
             name: str(setting.found)
-            for name, setting in _of_kind(values, "diverged", DisagreementSetting)
-            if setting.found is not None and setting.app_uid == description.app_uid
+            for name, setting in set_.of_kind("diverged", DisagreementSetting)
+            if setting.found is not None
         },
         {
             source: found
             for source, one in spec.ingresses.items()
-            if (found := _of_source(values, source, one.expect_us, description.app_uid))
-            != SourceSettings(one.expect_us)
+            if (found := set_.of_source(source, one.expect_us)) != SourceSettings(one.expect_us)
         },
-        {
-            stream: setting.kept
-            for stream, setting in _of_kind(values, "retain", RetainSetting)
-            if setting.app_uid in ("", description.app_uid)
-        },
-        {
-            node: setting.plan
-            for node, setting in _of_kind(values, "recovery", RecoverySetting)
-            if setting.app_uid == description.app_uid
-        },
+        {stream: setting.kept for stream, setting in set_.of_kind("retain", RetainSetting)},
+        {node: setting.plan for node, setting in set_.of_kind("recovery", RecoverySetting)},
     )
 
 
-def _of_source(values: Mapping[str, bytes], source: str, expect_us: int | None, app_uid: str) -> SourceSettings:
-    found = SourceSettings(expect_us)
-    for key, value in values.items():
-        found = found.after(source, app_uid, key, value)
+def _described(name: str, records: Iterable[Record]) -> tuple[Description, AppSpec] | None:
+    """The last description that can be read; None: there is none. Raises OtherVersion, NoSuchApp."""
+    found, refused = None, None
+    for record in records:
+        if record.key != APP_KEY.encode():
+            continue
+        try:
+            description = read_description(name, record.value or b"")
+            found = description, AppSpec.from_json(description.app)
+        except (msgspec.DecodeError, QueryError) as exc:
+            ignored(_log, "description ignored", record, exc)
+            refused = exc
+    if found is None and refused is not None:
+        raise NoSuchApp(f"app {name!r}: its description cannot be read ({refused}). `borealis up --reset` starts anew")
     return found
 
 
-def read_values(log: Log, feed: Feed) -> dict[str, bytes]:
-    """The last value of each key of a compacted topic."""
-    lookup = log.lookup()
-    try:
-        first, end = lookup.bounds(feed)
-        last = {(r.key or b"").decode(errors="replace"): r.value for r in lookup.read(feed, first, end)}
-    finally:
-        lookup.close()
-    return {key: value for key, value in last.items() if value is not None}
+@dataclass(frozen=True, slots=True)
+class _SetSettings:
+    """What was set in the app's life `app_uid`: by each key the last of the `records` that counts."""
+
+    records: Sequence[Record]
+    app_uid: str
+
+    def of_source(self, source: str, expect_us: int | None) -> SourceSettings:
+        found = SourceSettings(expect_us)
+        for record in self.records:
+            found = found.after(source, self.app_uid, record)
+        return found
+
+    def of_kind(self, kind: str, struct: type[S]) -> Iterable[tuple[str, S]]:
+        found: dict[str, S] = {}
+        for record in self.records:
+            key = (record.key or b"").decode(errors="replace")
+            head, _, name = key.partition("/")
+            if head == kind and name:
+                try:
+                    setting = decode(record.value or b"", struct)
+                except msgspec.DecodeError as exc:  # ignored here as by replicas
+                    ignored(_log, "setting ignored", record, exc, key=key)
+                    continue
+                if setting.app_uid in ("", self.app_uid):
+                    found[name] = setting
+        return found.items()
+
+
+def _settings(log: Log, name: str) -> list[Record]:
+    feed = Feed(topics.settings(name))
+    with closing(log.lookup()) as lookup:
+        return list(lookup.read(feed, *lookup.bounds(feed)))
 
 
 def put_settings(log: Log, name: str, values: Mapping[str, msgspec.Struct], timeout_s: float = 15.0) -> None:
@@ -339,11 +410,11 @@ class StatusReader:
         records = self._lookup.read(self._feed, self._next, end)
         found = []
         for record in records:
-            status = _status(record.value, Status)
-            if status is not None:
+            status = _status(record)
+            if isinstance(status, Status):
                 found.append(status)
-            elif (of_ingress := _status(record.value, IngressStatus)) is not None:
-                self.ingresses[of_ingress.source, of_ingress.ingress] = of_ingress
+            elif status is not None:
+                self.ingresses[status.source, status.ingress] = status
         self._next = end
         self.newest.update({(s.node, s.replica): s for s in found})
         return found
@@ -374,18 +445,13 @@ def read_all_statuses(log: Log, state: AppState, now_ms: int) -> tuple[Statuses,
     return {key: newest[key] for key in sorted(newest)}, {key: ingresses[key] for key in sorted(ingresses)}
 
 
-def _status(value: bytes | None, kind: type[T]) -> T | None:
-    try:
-        return decode(value or b"", kind)
-    except msgspec.DecodeError:  # written by another version: ignored
+def _status(record: Record) -> Status | IngressStatus | None:
+    """None: it is none (`app.clocks`), or counts as nothing, as one of another version may."""
+    if record.value is None:
         return None
-
-
-def _of_kind(values: Mapping[str, bytes], kind: str, struct: type[T]) -> Iterable[tuple[str, T]]:
-    for key, value in values.items():
-        head, _, name = key.partition("/")
-        if head == kind and name:
-            try:
-                yield name, decode(value, struct)
-            except msgspec.DecodeError:  # ignored here as by replicas, which log a warning
-                continue
+    kind: type[Status | IngressStatus] = IngressStatus if is_of_ingress(record.key) else Status
+    try:
+        return decode(record.value, kind)
+    except msgspec.DecodeError as exc:
+        ignored(_log, "status ignored", record, exc)
+        return None

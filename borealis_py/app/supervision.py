@@ -137,7 +137,7 @@ def fate_of(pid_file: Path) -> Fate | None:
         return Fate(
             int(note.get("restarts", 0)), str(ended["how"]), int(ended["at_wall_us"]), bool(ended["final"]), next_us
         )
-    except (KeyError, TypeError, ValueError):
+    except (KeyError, TypeError, ValueError, OverflowError):
         return None
 
 

@@ -89,7 +89,7 @@ def _tell(found: Changed, timeout: str, json: bool) -> None:
     say(_headline(found), "" if found.written else "yellow")
     if not json:
         columns = ["replica", "in force (UTC)", "threshold>", "failure", "stabilization"]
-        print_table("", columns, [_row(r) for r in found.replicas])
+        print_table("", columns, [_row(r) for r in found.replicas], ("stabilization", "failure", "threshold>"))
     shared = sorted({r.node for r in found.replicas if r.wanted != found.after})
     if shared:
         are, they = ("serves", "it obeys") if len(shared) == 1 else ("serve", "they obey")

@@ -9,15 +9,17 @@ from contextlib import contextmanager
 from typing import Any
 
 import msgspec
-from rich import box
 from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 
+from borealis_py.cli.tables import FittingTable
+
+FAILED, USAGE = 1, 2
+"""Exit codes: it could not be done; a word of the command is wrong."""
 INTERRUPTED = 130
 """Exit code of a command ended by Ctrl-C or its equivalent."""
-_PIPE_WIDTH = 300
-"""Width of a table written to a pipe or a file."""
+_PIPE_WIDTH = 100_000
+"""Width of a table written to a pipe or a file: nothing is left out or broken."""
 
 
 def err() -> Console:
@@ -53,20 +55,11 @@ def print_json(value: Any) -> None:
         raise SystemExit(0) from None
 
 
-def make_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str | Text]]) -> Table:
-    """A table in the style of all commands. A column whose name ends with ">" is right-aligned."""
-    table = Table(title=title or None, title_justify="left", header_style="bold", box=box.SIMPLE_HEAD, pad_edge=False)
-    for name in columns:
-        right = name.endswith(">")
-        table.add_column(name.rstrip(">"), justify="right" if right else "left", overflow="fold")
-    for row in rows:
-        table.add_row(*row)
-    return table
-
-
-def print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str | Text]]) -> None:
-    """Print a table on standard output; see `make_table`."""
-    out().print(make_table(title, columns, rows))
+def print_table(
+    title: str, columns: Sequence[str], rows: Sequence[Sequence[str | Text]], least: Sequence[str] = ()
+) -> None:
+    """Print a table on standard output; see `FittingTable`."""
+    out().print(FittingTable(title, columns, rows, least))
 
 
 @contextmanager

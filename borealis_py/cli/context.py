@@ -25,6 +25,18 @@ class Context:
     def data_dir(self) -> Path:
         return self.config.data_dir
 
+    def check_broker(self) -> None:
+        """End at once where all addresses of the broker refuse connections: clients would try again for 5 s. One that
+        does not answer gets its time.
+
+        Raises:
+            LogUnreachable: they do.
+        """
+        from borealis_py.kafka.client import refuse, unreachable
+
+        if refuse(self.log.bootstrap):
+            raise unreachable(self.log.bootstrap)
+
     def app(self, name: str | None) -> AppState:
         """The app of that name, or the only one. Prints a warning if the configuration sets another timing than the
         app's.
@@ -36,6 +48,7 @@ class Context:
         from borealis_py.app.state import read_app
         from borealis_py.app.timing import ignored
 
+        self.check_broker()
         state = read_app(self.log, name)
         if unused := ignored(dict(self.config.timing_overrides()), state.timing):
             say(f"`timing:` here is not that of app {state.name}: {', '.join(unused)}. Only `up` sets it", "yellow")

@@ -27,6 +27,8 @@ def wait_described(context: Context, app: str | None) -> AppState:
             return context.app(app)
         except (LogUnreachable, NoSuchApp) as exc:
             if time.monotonic() > deadline:
+                if isinstance(exc, NoSuchApp):
+                    raise NoSuchApp(str(exc)) from exc  # no wrong word: it may be described later, so try again
                 raise
             if str(exc) != told:
                 told = str(exc)

@@ -6,19 +6,19 @@ from typing import TYPE_CHECKING
 
 from rich.text import Text
 
-from borealis_py.cli.console import make_table
 from borealis_py.cli.replica_table import clock, duration
+from borealis_py.cli.tables import FittingTable
 
 if TYPE_CHECKING:
-    from rich.table import Table
-
     from borealis_py.app.state import AppState, IngressStatuses
     from borealis_py.log.ingress_status import IngressInput, IngressStatus
 
 INGRESS_COLUMNS = ("source", "i>", "role", "input", "boundary", "behind>", "lag>", "rows>", "late>", "dead>", "missing")
+INGRESS_EXPENDABLE = ("rows>", "boundary", "late>", "dead>", "lag>", "i>")
+"""Columns that a narrow terminal leaves out, the first ones first."""
 
 
-def ingress_table(state: AppState, statuses: IngressStatuses, now_us: int) -> Table:
+def ingress_table(state: AppState, statuses: IngressStatuses, now_us: int) -> FittingTable:
     """Every ingress of an app, the owner's inputs below it. `now_us`: wall time."""
     from borealis_py.log.ingress_status import IngressRole
     from borealis_py.observe.ingress_overview import gone, ingress_keys
@@ -37,7 +37,7 @@ def ingress_table(state: AppState, statuses: IngressStatuses, now_us: int) -> Ta
         rows.append([source, str(k), role, *[""] * 7, status.detail])
         if status.role is IngressRole.OWNER and not over:
             rows += [["", "", "", *_input(status, one)] for one in status.inputs]
-    return make_table("ingresses", INGRESS_COLUMNS, rows)
+    return FittingTable("ingresses", INGRESS_COLUMNS, rows, INGRESS_EXPENDABLE)
 
 
 _STYLES = {"owner": "green", "standby": "", "ended": ""}

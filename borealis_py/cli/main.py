@@ -1,6 +1,6 @@
 """The command `borealis`: assembles the commands and turns errors into messages and exit codes.
 
-0 success, 1 failure, 2 wrong usage or no verdict of `verify`, 130 interrupted. Imports of commands are light, so that
+docs/reference/exit-codes.md has the codes. Imports of commands are light, so that
 --help is quick.
 """
 
@@ -10,7 +10,7 @@ import os
 import sys
 import traceback
 from collections.abc import Sequence
-from importlib.metadata import version
+from contextlib import nullcontext
 from typing import Annotated
 
 import typer
@@ -26,8 +26,10 @@ from borealis_py.cli.commands import (
     fail,
     ingress,
     inspect,
+    logs,
     policy,
     publish,
+    read,
     replica,
     sim,
     status,
@@ -37,8 +39,9 @@ from borealis_py.cli.commands import (
     up,
     verify,
 )
+from borealis_py.cli.console import FAILED, USAGE
 from borealis_py.cli.console import fail as show_error
-from borealis_py.cli.errors import hint_of, is_expected
+from borealis_py.cli.errors import hint_of, is_expected, is_wrong_word
 from borealis_py.cli.recovering import recovery
 from borealis_py.cli.resuming import resume
 from borealis_py.cli.retaining import retain
@@ -48,7 +51,6 @@ app = typer.Typer(
     name="borealis",
     help="Continuous queries on Kafka and Spark that keep answering while inputs are missing, and end exactly right.",
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
@@ -56,6 +58,8 @@ app = typer.Typer(
 
 def _version(wanted: bool) -> None:
     if wanted:
+        from importlib.metadata import version
+
         typer.echo(f"borealis-py {version('borealis-py')}")
         raise typer.Exit
 
@@ -67,7 +71,11 @@ def root(
     ] = False,
     debug: Annotated[bool, typer.Option("--debug", help="Show tracebacks and log messages. Works anywhere.")] = False,
 ) -> None:
-    from borealis_py.config.logs import configure_logs
+    from borealis_py.runtime.lean_imports import hidden
+
+    # structlog would load them to show tracebacks, for 0.02 s, and only --debug shows any
+    with nullcontext() if debug else hidden("rich.traceback", "rich.pretty"):
+        from borealis_py.config.logs import configure_logs
 
     configure_logs("debug" if debug else "warning", json=False)
 
@@ -81,8 +89,10 @@ app.command("replica", short_help="Run one replica index here until SIGTERM.")(r
 app.command("ingress", short_help="Copy topics of other programs until SIGTERM.")(ingress.ingress)
 app.command("down")(down.down)
 app.command("publish")(publish.publish)
+app.command("read", short_help="Print the results that a query has now.")(read.read)
 app.command("subscribe", short_help="Follow a query's results as JSON lines.")(subscribe.subscribe)
 app.command("status", short_help="Show all replicas of an app once.")(status.status)
+app.command("logs", short_help="Show what processes here have logged.")(logs.logs)
 app.command("top", short_help="Watch all replicas and their events.")(top.top)
 app.command(
     "threshold",
@@ -120,7 +130,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             show_error(
                 f"{type(exc).__name__}: {exc}", "unexpected error: the same command with --debug prints a traceback"
             )
-        return 1
+        return USAGE if is_wrong_word(exc) else FAILED
     return 0
 
 

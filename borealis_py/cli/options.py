@@ -30,3 +30,19 @@ Http = Annotated[
         "after it. Port 0: any free one. Also BOREALIS_HTTP.",
     ),
 ]
+
+
+def app_file(path: Path | None) -> Path | None:
+    """The path of an app's file, if there is a file: checked before anything is loaded. Raises BadParameter."""
+    if path is not None and not path.is_file():
+        reason = "a directory" if path.is_dir() else "no such file"
+        raise typer.BadParameter(f"{path}: {reason}; give the app's Python file")
+    return path
+
+
+def rows_file(path: str) -> str:
+    """The path of a file of rows, likewise; - is standard input, and a pipe will do."""
+    if path != "-" and (not Path(path).exists() or Path(path).is_dir()):
+        reason = "a directory" if Path(path).is_dir() else "no such file"
+        raise typer.BadParameter(f"{path}: {reason}; give a file of rows, or - for standard input")
+    return path

@@ -72,7 +72,8 @@ def recovery(
             [name, one["recovery"], _shown(one), one["guarantee"], str(one["replicas"]), one["said_by"]]
             for name, one in found.items()
         ]
-        print_table("", ["node", "recovery", "sync>", "guarantee asked", "replicas>", "said by"], rows)
+        columns = ["node", "recovery", "sync>", "guarantee asked", "replicas>", "said by"]
+        print_table("", columns, rows, ("said by", "replicas>", "guarantee asked"))
 
 
 def _one(state: AppState, name: str) -> dict[str, Any]:

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 DAY_S = 86_400
 MEASURED = "measured"
 COLUMNS = ["node", "way", "guarantee", "stands still>", "of which readers see", "Kafka a day>", "cores>"]
+EXPENDABLE = ("cores>", "Kafka a day>", "of which readers see")
+"""Columns that a narrow terminal leaves out, the first ones first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,6 +171,7 @@ def print_recovery(found: Mapping[str, Sequence[Forecast]], by: RowRates, shown:
             f"what it would cost to survive a crash, beside one replica, at {total:,.0f} rows/s ({by.origin})",
             COLUMNS,
             rows,
+            EXPENDABLE,
         )
     said: dict[str, list[str]] = {}
     for name, some in found.items():

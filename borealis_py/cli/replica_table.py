@@ -4,21 +4,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rich.cells import cell_len
 from rich.text import Text
 
-from borealis_py.cli.console import make_table
+from borealis_py.cli.tables import KEPT, FittingTable
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-
-    from rich.table import Table
 
     from borealis_py.app.replica_health import ReplicaHealth
     from borealis_py.app.replicas import ProcessName
     from borealis_py.app.state import AppState, ReplicaKey, Statuses
     from borealis_py.app.supervision import Fate
-    from borealis_py.log.messages import InputStatus
+    from borealis_py.log.messages import InputStatus, Status
     from borealis_py.observe.process_tree import Footprint
     from borealis_py.query.ingress_spec import IngressSpec
 
@@ -26,8 +23,6 @@ SILENT_S = 2.0
 DAY_S = 86_400
 LOW_RATE = 9.95
 """Rates below this are shown with one decimal."""
-GAP = 3
-"""Columns between two cells."""
 COLUMNS = (
     *("r>", "state", "inc>", "stable until", "lag>", "live until", "live lag>", "to correct>", "X>", "grant"),
     *("publishes", "stable>", "tentative>", "tentative buckets>", "checkpoint>", "tuples in>", "rejected>", "memory>"),
@@ -37,19 +32,12 @@ COLUMNS = (
 "stable" and "tentative" are rows.
 """
 EXPENDABLE = (
-    *(
-        "live until",
-        "tentative buckets>",
-        "memory>",
-        "checkpoint>",
-        "of query",
-        "stable until",
-        "publishes",
-        "rejected>",
-    ),
-    *("tuples in>", "recovery", "inc>", "X>", "grant", "live lag>", "stable>", "tentative>", "to correct>"),
+    *("live until", "tentative buckets>", "memory>", "checkpoint>", "of query", "stable until", "publishes"),
+    *("rejected>", "tuples in>", "recovery", "inc>", "X>", "grant", "live lag>", "stable>", "tentative>", "restarts>"),
+    "to correct>",
 )
 """Columns that a narrow terminal leaves out, the first ones first."""
+PARTS = ("process", "what", "pid>", "memory>", "threads>")
 STYLES = {
     "STABLE": "green", "UPSTREAM_FAILURE": "yellow", "STABILIZATION": "cyan", "RECOVERING": "magenta",
     "STANDBY": "blue",
@@ -60,14 +48,13 @@ def replica_table(
     state: AppState,
     statuses: Statuses,
     now_us: int,
-    width: int | None = None,
     rates: Mapping[tuple[str, int], Sequence[float]] | None = None,
     fates: Mapping[ProcessName, Fate] | None = None,
-) -> Table:
+) -> FittingTable:
     """Every replica of an app, in the order of its nodes.
 
     Args:
-        now_us: wall time. width: of the terminal; the least important columns are left out. None: all columns.
+        now_us: wall time.
         rates: tuples per second of each input, by (node, replica), as far as they are known.
         fates: of the processes on this machine that have ended since `up`.
     """
@@ -97,26 +84,7 @@ def replica_table(
         columns.insert(1, "of query")
         for cells in rows:
             cells.insert(1, ", ".join(queries_of(state.runs, str(cells[0]))))
-    kept = _fitting(columns, rows, width)
-    table = make_table(title(state), [columns[i] for i in kept], [[cells[i] for i in kept] for cells in rows])
-    if len(kept) < len(columns):
-        left_out = ", ".join(name.rstrip(">") for i, name in enumerate(columns) if i not in kept)
-        table.caption, table.caption_justify = f"no room for: {left_out} (--json has all)", "left"
-    return table
-
-
-def _fitting(columns: list[str], rows: list[list[str | Text]], width: int | None) -> list[int]:
-    """The columns that a table of this width has room for: the least important ones give way."""
-    widths = [
-        max(cell_len(str(cell)) for cell in (name.rstrip(">"), *cells))
-        for name, *cells in zip(columns, *rows, strict=True)
-    ]
-    keep = set(columns)
-    for name in EXPENDABLE:
-        if width is None or sum(w + GAP for name, w in zip(columns, widths, strict=True) if name in keep) <= width:
-            break
-        keep.discard(name)
-    return [i for i, name in enumerate(columns) if name in keep]
+    return FittingTable(title(state), columns, rows, EXPENDABLE)
 
 
 def title(state: AppState) -> str:
@@ -149,7 +117,28 @@ def remarks(state: AppState, statuses: Statuses, now_us: int) -> list[str]:
         "the log held them no more"
         for node, (first, end) in gaps(statuses).items()
     ]
-    return differ + stopped + lost + inline + late + apart + _untrimmed(statuses, now_us)
+    clocks = [
+        f"{said}: results are right all the same; times in logs and `status` are off, and so is a publisher there that "
+        "goes by the clock"
+        for said in _clocks(statuses)
+    ]
+    return differ + stopped + lost + inline + late + apart + clocks + _untrimmed(statuses, now_us)
+
+
+def _clocks(statuses: Statuses) -> list[str]:
+    """Which machines' clocks differ from the broker's, by how much they do, and whose replicas run there."""
+    from borealis_py.log.clock import apart
+
+    hosts: dict[str, list[Status]] = {}
+    for status in statuses.values():
+        if status.event != "STOPPED" and apart(status.clock_ahead_us):
+            hosts.setdefault(status.host, []).append(status)
+    found = []
+    for host, them in hosts.items():
+        said = apart(max((status.clock_ahead_us or 0 for status in them), key=abs))
+        names = ", ".join(sorted(f"{status.node}.r{status.replica}" for status in them))
+        found.append(said.replace("this machine's clock", f"the clock of {names}" + (f" on {host}" if host else "")))
+    return found
 
 
 def apart_lines(statuses: Statuses, places: Mapping[ReplicaKey, str], now_us: int) -> list[str]:
@@ -216,6 +205,25 @@ def _lateness(source: InputStatus, ingress: IngressSpec | None, now_us: int) -> 
     )
 
 
+def too_late(state: AppState, query: str, statuses: Statuses) -> list[str]:
+    """Of the sources of a query, whose rows came after their results: they are dead letters, and sums are short."""
+    from borealis_py.observe.overview import late_sources
+    from borealis_py.query.names import base_name
+    from borealis_py.query.units import DURATION_MAX_US, format_duration
+
+    of, found = state.spec.sources_of(query), []
+    for source in late_sources(statuses).values():
+        latest_us = -(-source.late_us[2] // 100_000) * 100_000
+        if base_name(source.name) in of and source.lateness_us < source.late_us[2] and latest_us <= DURATION_MAX_US:
+            kind, latest = _kind(_ingress(state, source)), format_duration(latest_us)
+            found.append(
+                f"rows of {source.name} came too late and are dead letters, so results lack them: the latest by "
+                f'{latest}, and its {kind} waits {source.lateness_us / 1e6:.3g} s. lateness="{latest}" would have been '
+                "enough"
+            )
+    return found
+
+
 def _misread(source: InputStatus, ingress: IngressSpec | None, now_us: int) -> str:
     """Of a source with rows so late that their times must be read wrong."""
     from borealis_py.query.units import TIME_UNITS, looks_like, of_year
@@ -232,15 +240,28 @@ def _misread(source: InputStatus, ingress: IngressSpec | None, now_us: int) -> s
     return f"rows of {source.name}{where} have times of {of_year(stime)}, and are dead letters: {said}"
 
 
-def parts_table(parts: Sequence[Footprint]) -> Table:
-    """The processes on this machine and their memory; shared pages count once if the system reports that."""
-    sizes = [part.rss_bytes if part.pss_bytes is None else part.pss_bytes for part in parts]
+def parts_table(parts: Sequence[Footprint]) -> FittingTable:
+    """The processes on this machine and their memory."""
     rows = [
-        [str(part.process), part.role, str(part.pid), f"{size / 1e6:.0f} MB", str(part.threads)]
-        for part, size in zip(parts, sizes, strict=True)
+        [str(part.process), part.role, str(part.pid), memory(part.pss_bytes, part.rss_bytes), str(part.threads)]
+        for part in parts
     ]
-    total = ["all", "", "", f"{sum(sizes) / 1e6:.0f} MB", str(sum(part.threads for part in parts))]
-    return make_table("on this machine", ["process", "what", "pid>", "memory>", "threads>"], [*rows, total])
+    known = [part.pss_bytes for part in parts if part.pss_bytes is not None]
+    pss_bytes = sum(known) if len(known) == len(parts) else None
+    total = [
+        "all",
+        "",
+        "",
+        memory(pss_bytes, sum(part.rss_bytes for part in parts)),
+        str(sum(part.threads for part in parts)),
+    ]
+    return FittingTable("on this machine", PARTS, [*rows, total], ("threads>", "pid>"))
+
+
+def memory(pss_bytes: int | None, rss_bytes: int) -> str:
+    """What a process takes, in MB: PSS, which counts shared pages by their share. RSS, named so, where that is not
+    known."""
+    return f"{rss_bytes / 1e6:.0f} MB RSS" if pss_bytes is None else f"{pss_bytes / 1e6:.0f} MB"
 
 
 def fate_lines(fates: Mapping[ProcessName, Fate], now_us: int, supervised: bool) -> list[str]:
@@ -300,11 +321,11 @@ def row(seen: ReplicaHealth, now_us: int, rates: Sequence[float] = ()) -> list[s
         checkpoint,
         f"{s.tuples_in}",
         f"{s.rejected}",
-        f"{s.rss_kb / 1000:.0f} MB",
+        memory(s.pss_kb * 1024 or None, s.rss_kb * 1024),
         Text("not read", "dim")
         if idle
         else Text(" ").join(
-            _input(i, seen.behind_s(i), rate) for i, rate in zip(s.inputs, _shown(seen, rates), strict=True)
+            _kept(_input(i, seen.behind_s(i), rate)) for i, rate in zip(s.inputs, _shown(seen, rates), strict=True)
         ),
     ]
 
@@ -319,6 +340,11 @@ def _shown(seen: ReplicaHealth, rates: Sequence[float]) -> list[str]:
 def per_second(rate: float) -> str:
     """A rate, human-readable: 0/s, 0.3/s, 1,250/s."""
     return f"{rate:.1f}/s" if 0 < rate < LOW_RATE else f"{rate:,.0f}/s"
+
+
+def _kept(said: Text) -> Text:
+    """On one line: a rate is not taken for that of the next input."""
+    return Text(said.plain.replace(" ", KEPT), said.style)
 
 
 def _input(source: InputStatus, behind_s: float, rate: str = "") -> Text:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import closing, suppress
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -12,7 +13,10 @@ from borealis_py.cli.options import AppName, Bootstrap, Json
 
 if TYPE_CHECKING:
     from borealis_py.app.state import AppState
+    from borealis_py.app.topics import AppTopics
+    from borealis_py.cli.context import Context
     from borealis_py.log.base import Log
+    from borealis_py.query.spec import AppSpec
 
 Stream = Annotated[
     str | None, typer.Argument(help="A source, node or query of the app.", show_default="all of them are shown")
@@ -48,6 +52,7 @@ def retain(
     deleted.
     """
     from borealis_py.app.settings import give_up_replica, set_retain
+    from borealis_py.app.state import UnknownName
     from borealis_py.protocol.settings import SettingsError
     from borealis_py.query.errors import did_you_mean
     from borealis_py.query.retention import format_retain, parse_retain, parse_source_retain
@@ -68,8 +73,7 @@ def retain(
     known = [*state.spec.sources, *state.spec.all_nodes]
     if name is not None and name not in known:
         hint = did_you_mean(name, known) or ";"
-        fail(f"app {state.name!r} has no source, node or query {name!r}{hint} it has {', '.join(known)}")
-        raise typer.Exit(1)
+        raise UnknownName(f"app {state.name!r} has no source, node or query {name!r}{hint} it has {', '.join(known)}")
     shown = {of: format_retain(state.keeps(of)) for of in (known if name is None else [name])}
     if json:
         print_json({"app": state.name, "retain": shown, "forgotten": forget})
@@ -79,6 +83,41 @@ def retain(
     if forget is None or name is not None:
         for of, what in shown.items():
             say(f"{of}: {what}")
+
+
+def say_copies(spec: AppSpec, context: Context, known: AppTopics) -> None:
+    """Say what the copies of the app's topics, and of those that it reads, cost where a broker dies."""
+    from borealis_py.app.copies import remarks
+    from borealis_py.config.kafka import cluster_of
+    from borealis_py.kafka.client import listens
+    from borealis_py.log.base import LogError
+
+    for line in remarks(known.replication, known.of_all):
+        say(line, "yellow")
+    for cluster in sorted({one.cluster for one in spec.ingresses.values() if one.cluster is not None}):
+        names = [one.topic for one in spec.ingresses.values() if one.cluster == cluster]
+        there = cluster_of(context.config, context.log, cluster)
+        if not listens(there.bootstrap, 0.4):
+            continue  # a remark is worth no waiting
+        with suppress(LogError), closing(there.admin()) as admin:
+            for line in remarks(admin.replication(names), admin.settings(names)):
+                say(f"cluster {cluster}: {line}", "yellow")
+
+
+def accept_all_times(log: Log, spec: AppSpec, known: AppTopics) -> None:
+    """Let the app's topics take records of any time; warn of those that the brokers leave as they are."""
+    from borealis_py.app.topics import accept_all_times as accept
+    from borealis_py.log.topics import ANY_TIME
+
+    refused = accept(log, spec, known)
+    if refused:
+        why = "; ".join(dict.fromkeys(refused.values()))
+        wanted = ",".join(f"{name}={value}" for name, value in ANY_TIME)
+        say(
+            f"{', '.join(refused)}: refuse records whose time is far from the broker's clock, so a replica whose clock "
+            f"is wrong stops there, and rows of such times never arrive: {why}. Have an administrator set {wanted}",
+            "yellow",
+        )
 
 
 def fit_segments(log: Log, state: AppState) -> None:

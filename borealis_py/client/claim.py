@@ -142,6 +142,8 @@ class Claim:
             return
         before = (self.fold.epoch, self.fold.owner)
         self.fold = advanced(self.fold, entry, self._target)
+        if not self.epoch:
+            self._refuse_ended()  # no claim can follow END: it would be of no time
         if before == (header.epoch, header.uid):
             self._refuse_fresh(now_us)
         elif before != (self.fold.epoch, self.fold.owner):

@@ -8,18 +8,23 @@ from __future__ import annotations
 
 import csv
 from codecs import BOM_UTF8
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import repeat
 
 from borealis_py.client.items import BadLine, InputRow, RowRun, gathered
-from borealis_py.client.times import parse_stime, parse_stimes, plain, whole_numbers
+from borealis_py.client.times import AS_WRITTEN, parse_stime, parse_stimes, plain, whole_numbers
+from borealis_py.query.times import TimeForm
+from borealis_py.types.explained import not_utf8
 from borealis_py.types.spelling import parse_type
 from borealis_py.types.values import FLOAT, WHOLE, rules
 
 _LAST = "x"
 """A sentinel line appended to a block: it is parsed as a record of its own only if the record before it has ended."""
+
+
+_PUT_TOGETHER = ": files seem to have been put together. Leave this line out"
 
 
 class Tape:
@@ -63,6 +68,11 @@ class Tape:
         present, self._present = self._present, []
         return self.line - len(present) + 1, b"".join(present).rstrip(b"\r\n")
 
+    @property
+    def marked(self) -> bool:
+        """Whether the current record begins with a byte order mark that is not the input's own."""
+        return bool(self._present) and self._present[0].startswith(BOM_UTF8)
+
     def pass_over(self) -> None:
         """Mark everything in `there` as read."""
         self.line += len(self._block) - self._at
@@ -71,17 +81,41 @@ class Tape:
 
 @dataclass(frozen=True, slots=True)
 class Columns:
-    """The columns of the input: a line with more or fewer than `count` values is no row. `places`: name, index and type
-    of each of the schema's fields. `stime_at`: index of the column with the stime; -1: no such column."""
+    """The columns of the input: a line with more or fewer values than `header` is no row. `places`: name, index and
+    type of each of the schema's fields. `stime_at`: index of the column with the stime; -1: no such column. `form`: how
+    the stime is read. `nulls`: values that are null, as an empty one is."""
 
-    count: int
+    header: list[str]
     places: Sequence[tuple[str, int, str]]
     stime_at: int
+    form: TimeForm = AS_WRITTEN
+    nulls: frozenset[str] = frozenset()
 
     @classmethod
-    def of(cls, header: Sequence[str], schema: Mapping[str, str], stime_column: str | None) -> Columns:
+    def of(
+        cls,
+        header: Sequence[str],
+        schema: Mapping[str, str],
+        stime_column: str | None,
+        form: TimeForm = AS_WRITTEN,
+        nulls: Collection[str] = (),
+    ) -> Columns:
         places = [(name, header.index(name), kind) for name, kind in schema.items()]
-        return cls(len(header), places, -1 if stime_column is None else header.index(stime_column))
+        at = -1 if stime_column is None else header.index(stime_column)
+        return cls(list(header), places, at, form, frozenset(nulls))
+
+
+def without(nulls: Collection[str], texts: Sequence[str]) -> Sequence[str]:
+    """The texts, empty where they mean null."""
+    return ["" if text in nulls else text for text in texts] if nulls else texts
+
+
+def split_line(line: str, delimiter: str) -> list[list[str]]:
+    """The values of each record of a text with quotation marks; there should be one. They may be of any size. Python's
+    limit is one of the process: it is never lowered, since another thread may be reading. Raises csv.Error."""
+    if len(line) > csv.field_size_limit():
+        csv.field_size_limit(len(line))
+    return list(csv.reader([line], delimiter=delimiter, strict=True))
 
 
 def csv_parts(reader: Iterator[list[str]], tape: Tape, columns: Columns) -> Iterator[RowRun | BadLine]:
@@ -105,18 +139,24 @@ def csv_parts(reader: Iterator[list[str]], tape: Tape, columns: Columns) -> Iter
 def _together(lines: Sequence[bytes], columns: Columns, position: int, line: int) -> RowRun | None:
     """Parse the lines as one run. None: some line is not, or may not be, a row by itself."""
     try:
-        texts = b"".join(lines).decode().split("\n")
+        joined = b"".join(lines)
+        if BOM_UTF8 in joined:
+            return None
+        texts = joined.decode().split("\n")
         if not texts[-1]:
             texts.pop()
         records = list(csv.reader([*texts, _LAST]))
         if len(records) != len(lines) + 1:
             return None
         records.pop()
-        if set(map(len, records)) != {columns.count}:
+        if set(map(len, records)) != {len(columns.header)} or columns.header in records:
             return None
         fields = list(zip(*records, strict=True))
-        typed = [column_parser(kind)(fields[at]) for _, at, kind in columns.places]
-        at_us = None if columns.stime_at < 0 else parse_stimes(fields[columns.stime_at])
+        nulls = columns.nulls
+        typed = [column_parser(kind)(without(nulls, fields[at])) for _, at, kind in columns.places]
+        at_us = None
+        if columns.stime_at >= 0:
+            at_us = parse_stimes(without(nulls, fields[columns.stime_at]), columns.form)
     except (ValueError, KeyError, csv.Error):
         return None
     names = [name for name, _, _ in columns.places]
@@ -145,21 +185,33 @@ class _Records:
         try:
             fields = next(self._reader)
         except UnicodeDecodeError as exc:  # raised by the tape: the reader never saw this line
-            return self._bad(f"not UTF-8: {exc.reason}")
+            return self._bad(not_utf8(exc.reason))
         except csv.Error as exc:
             return self._bad(str(exc))
         if not fields:
             self._tape.drain()
             return None
         try:
-            if len(fields) != self._columns.count:
-                raise ValueError(f"{len(fields)} fields, the header has {self._columns.count}")
+            self._check(fields)
+            fields = list(without(self._columns.nulls, fields))
             values = {name: _typed(name, fields[at], parse) for name, at, parse in self._parsers}
-            at_us = None if self._columns.stime_at < 0 else parse_stime(fields[self._columns.stime_at])
+            at_us = (
+                None if self._columns.stime_at < 0 else parse_stime(fields[self._columns.stime_at], self._columns.form)
+            )
         except ValueError as exc:
             return self._bad(str(exc))
         line, raw = self._tape.drain()
         return InputRow(self.position, line, values, at_us, raw)
+
+    def _check(self, fields: list[str]) -> None:
+        """Raises ValueError: these are no values of a row."""
+        header = self._columns.header
+        if self._tape.marked:
+            raise ValueError(f"a byte order mark in the middle of the input{_PUT_TOGETHER}")
+        if fields == header:
+            raise ValueError(f"the header line again{_PUT_TOGETHER}")
+        if len(fields) != len(header):
+            raise ValueError(f"{len(fields)} fields, the header has {len(header)}")
 
     def _bad(self, why: str) -> BadLine:
         line, raw = self._tape.drain()

@@ -12,8 +12,9 @@ import difflib
 import gzip
 import io
 import sys
+import zlib
 from codecs import BOM_UTF8
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import MappingProxyType
@@ -24,7 +25,9 @@ import msgspec
 from borealis_py.client.csvlines import Columns, Tape, csv_parts
 from borealis_py.client.items import BadLine, InputRow, Items, RowRun, gathered
 from borealis_py.client.rows import ROW_BYTES_MAX
-from borealis_py.client.times import parse_stime, parse_stimes
+from borealis_py.client.times import AS_WRITTEN, parse_stime, parse_stimes
+from borealis_py.query.errors import WrongWord
+from borealis_py.query.times import TimeForm
 from borealis_py.types.plain_json import object_decoder
 
 __all__ = ["BadLine", "IngestError", "InputRow", "Items", "open_rows", "parse_stime", "read_csv", "read_jsonl"]
@@ -42,23 +45,36 @@ class IngestError(Exception):
     """The input as a whole cannot be read; the message says what to change."""
 
 
+class WrongOption(IngestError, WrongWord):
+    """An option does not fit the input: its format, or the column with the times."""
+
+
 @contextmanager
 def open_rows(
-    path: str, schema: Mapping[str, str], stime_column: str | None = None, format: str | None = None
+    path: str,
+    schema: Mapping[str, str],
+    stime_column: str | None = None,
+    format: str | None = None,
+    form: TimeForm = AS_WRITTEN,
+    nulls: Collection[str] = (),
 ) -> Iterator[Items]:
     """The rows of a file, or of stdin ("-"). `.gz` files are decompressed.
 
     Args:
         schema: field -> column type.
-        stime_column: column with each row's time, as integer µs or as ISO 8601 date-time (UTC if it has no zone).
+        stime_column: column with each row's time.
         format: "csv" or "jsonl"; None: by the file's name.
+        form: how the times are read.
+        nulls: values that are null in CSV, as an empty one is.
 
     Raises:
-        IngestError: no such file, unknown format, or a missing column.
+        IngestError: no such file, unknown format, a missing column, or `nulls` for JSON lines, which have null.
     """
     chosen = format or _format_of(path)
     if chosen not in ("csv", "jsonl"):
-        raise IngestError(f"{path}: unknown format {chosen!r}; say csv or jsonl")
+        raise WrongOption(f"{path}: unknown format {chosen!r}; say csv or jsonl")
+    if nulls and chosen != "csv":
+        raise WrongOption(f"{path}: null markers such as {next(iter(nulls))!r} are for CSV; JSON lines have null")
     try:
         stream: BinaryIO = sys.stdin.buffer if path == "-" else _open(path)
     except OSError as exc:
@@ -66,9 +82,9 @@ def open_rows(
     try:
         try:
             if chosen == "csv":
-                rows = read_csv(stream, schema, stime_column)
+                rows = read_csv(stream, schema, stime_column, form, nulls)
             else:
-                rows = read_jsonl(stream, stime_column, schema)
+                rows = read_jsonl(stream, stime_column, schema, form)
         except IngestError as exc:
             raise IngestError(f"{'standard input' if path == '-' else path}: {exc}") from exc
         yield rows
@@ -77,8 +93,14 @@ def open_rows(
             stream.close()
 
 
-def read_csv(lines: Iterable[bytes], schema: Mapping[str, str], stime_column: str | None = None) -> Items:
-    """Rows of CSV (UTF-8, comma, header line). Reads the header at once.
+def read_csv(
+    lines: Iterable[bytes],
+    schema: Mapping[str, str],
+    stime_column: str | None = None,
+    form: TimeForm = AS_WRITTEN,
+    nulls: Collection[str] = (),
+) -> Items:
+    """Rows of CSV (UTF-8, comma, header line). Reads the header at once. `nulls`: values that are null.
 
     Raises:
         IngestError: no header, or a column of the schema or the stime column is not in it, or is in it twice.
@@ -96,34 +118,44 @@ def read_csv(lines: Iterable[bytes], schema: Mapping[str, str], stime_column: st
     for column in [*schema, *([stime_column] if stime_column else [])]:
         _require(column, header)
     tape.drain()
-    return Items(csv_parts(reader, tape, Columns.of(header, schema, stime_column)))
+    return Items(csv_parts(reader, tape, Columns.of(header, schema, stime_column, form, nulls)))
 
 
 def read_jsonl(
-    lines: Iterable[bytes], stime_column: str | None = None, schema: Mapping[str, str] = MappingProxyType({})
+    lines: Iterable[bytes],
+    stime_column: str | None = None,
+    schema: Mapping[str, str] = MappingProxyType({}),
+    form: TimeForm = AS_WRITTEN,
 ) -> Items:
     """Rows of JSON lines: one object per line; blank lines are skipped. Decimals of the schema may be numbers."""
     decode = object_decoder(schema, () if stime_column is None else (stime_column,))
-    return Items(_jsonl_parts(_without_mark(_blocks(lines)), decode, stime_column))
+    return Items(_jsonl_parts(_without_mark(_blocks(lines)), decode, stime_column, form))
 
 
 def _jsonl_parts(
-    blocks: Iterable[Sequence[bytes]], decode: Callable[[bytes], dict[str, object]], stime_column: str | None
+    blocks: Iterable[Sequence[bytes]],
+    decode: Callable[[bytes], dict[str, object]],
+    stime_column: str | None,
+    form: TimeForm,
 ) -> Iterator[RowRun | BadLine]:
     position = 0
     for lines in blocks:
         try:
             values = list(map(decode, lines))
-            at_us = None if stime_column is None else parse_stimes([row.get(stime_column) for row in values])
+            at_us = None if stime_column is None else parse_stimes([row.get(stime_column) for row in values], form)
         except _BAD_JSON:  # or a blank line
-            yield from gathered(_jsonl_lines(lines, position, stime_column, decode))
+            yield from gathered(_jsonl_lines(lines, position, stime_column, decode, form))
         else:
             yield RowRun(position, position + 1, values, at_us, lines)
         position += len(lines)
 
 
 def _jsonl_lines(
-    lines: Iterable[bytes], first: int, stime_column: str | None, decode: Callable[[bytes], dict[str, object]]
+    lines: Iterable[bytes],
+    first: int,
+    stime_column: str | None,
+    decode: Callable[[bytes], dict[str, object]],
+    form: TimeForm = AS_WRITTEN,
 ) -> Iterator[InputRow | BadLine]:
     for position, raw in enumerate(lines, first):
         line, text = position + 1, raw.rstrip(b"\r\n")
@@ -131,7 +163,7 @@ def _jsonl_lines(
             continue
         try:
             values = decode(text)
-            at_us = None if stime_column is None else parse_stime(values.get(stime_column))
+            at_us = None if stime_column is None else parse_stime(values.get(stime_column), form)
         except _BAD_JSON as exc:
             yield BadLine(position, line, f"malformed: {exc}", text)
         else:
@@ -148,7 +180,7 @@ def _blocks(lines: Iterable[bytes]) -> Iterator[list[bytes]]:
             yield [line]
         return
     begun: list[bytes] = []
-    while data := read1(BLOCK_BYTES):
+    while data := _read(read1):
         whole, newline, rest = data.rpartition(b"\n")
         if newline:
             yield io.BytesIO(b"".join((*begun, whole, newline))).readlines()
@@ -157,6 +189,14 @@ def _blocks(lines: Iterable[bytes]) -> Iterator[list[bytes]]:
             begun.append(rest)
     if begun:
         yield [b"".join(begun)]
+
+
+def _read(read1: Callable[[int], bytes]) -> bytes:
+    """Raises IngestError: it is cut off, or no gzip, or the disk fails."""
+    try:
+        return read1(BLOCK_BYTES)
+    except (OSError, EOFError, zlib.error) as exc:
+        raise IngestError(f"the rest of the input cannot be read: {exc}") from exc
 
 
 def _without_mark(blocks: Iterable[list[bytes]]) -> Iterator[list[bytes]]:
@@ -173,7 +213,7 @@ def _require(column: str, header: Sequence[str]) -> None:
         hint = f" Did you mean {close[0]!r}?" if close else ""
         if len(header) == 1 and (other := next((one for one in _OTHER_DELIMITERS if one in header[0]), None)):
             hint = f" It is separated by {_OTHER_DELIMITERS[other]}: write commas"
-        raise IngestError(f"the CSV header has no column {column!r}; it has {', '.join(header)}.{hint}")
+        raise WrongOption(f"the CSV header has no column {column!r}; it has {', '.join(header)}.{hint}")
     if header.count(column) > 1:
         raise IngestError(f"the CSV header has {header.count(column)} columns {column!r}: which one is meant?")
 
@@ -183,7 +223,7 @@ def _format_of(path: str) -> str:
         return "jsonl"
     suffix = Path(path.removesuffix(".gz")).suffix.lower()
     if suffix not in FORMATS:
-        raise IngestError(f"{path}: cannot tell the format from the name; say --format csv or --format jsonl")
+        raise WrongOption(f"{path}: cannot tell the format from the name; say --format csv or --format jsonl")
     return FORMATS[suffix]
 
 

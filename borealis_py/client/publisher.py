@@ -16,6 +16,9 @@ from borealis_py.client.target import PublisherError, PublishFailed, Target
 from borealis_py.log.base import Log
 from borealis_py.protocol.settings import ROW_MAX_BYTES
 
+LOOK_S = 1.0
+"""How long a publisher waits by a clock at most before it looks at it again: it may have been set right meanwhile."""
+
 
 def wall_us() -> int:
     """The wall clock in microseconds since 1970."""
@@ -290,7 +293,7 @@ class Publisher:
                 if self._error is not None:
                     return
                 due, collecting = session.next_wakeup(), session.collecting
-            wait_s = None if due is None else max(0.0, (due - self._clock()) / 1e6)
+            wait_s = None if due is None else min(LOOK_S, max(0.0, (due - self._clock()) / 1e6))
             # a clock that was set back must not keep rows waiting
             self._wake.wait(min(wait_s or 0.0, self._target.bucket_us / 1e6) if collecting else wait_s)
 

@@ -193,7 +193,7 @@ class PublisherSession:
         if type(stime) is not int or not low <= stime < base + self._ahead_us:
             reason = unfit(stime, low, base, self._ahead_us, early)
             late = reason.startswith("late")
-            self.counts.late, self.counts.early = self.counts.late + late, self.counts.early + early
+            self.counts.late, self.counts.early = self.counts.late + late, self.counts.early + (late and early)
             self._refuse(writer, raw_json(row), reason, seq, max(0, late_us) if late else 0, raw_us)
             return False
         try:

@@ -11,7 +11,8 @@ import structlog
 
 from borealis_py.client.target import PublisherError, Target
 from borealis_py.log.records import LATENESS_MAX_US
-from borealis_py.query.units import format_duration
+from borealis_py.query.times import before_1970
+from borealis_py.query.units import format_duration, looks_like
 from sunion.lateness import Lateness
 
 log = structlog.get_logger("borealis.publisher")
@@ -85,7 +86,8 @@ def check_lateness(target: Target, boundaries: Boundaries, lateness_us: int | No
         raise PublisherError(f"{target.name}: a replay knows its next row and has no lateness: leave it out")
     if not 0 <= lateness_us <= LATENESS_MAX_US:
         raise PublisherError(
-            f"{target.name}: a lateness of {_duration(lateness_us)} is out of range; choose between 0s and 1 day"
+            f"{target.name}: a lateness of {_duration(lateness_us)} is out of range; choose between 0s and "
+            f"{format_duration(LATENESS_MAX_US)}"
         )
 
 
@@ -109,10 +111,12 @@ def unfit(stime: object, low: int, base: int, ahead_us: int, early: bool = False
         return "stime missing"
     if type(stime) is not int:
         return f"stime {stime!r} is not a whole number of microseconds"
-    if early:
-        return f"late: stime {stime} is before the app's origin"
+    if why := before_1970(stime):
+        return why
     if stime < low:
-        return f"late: stime {stime} is before the boundary {low}"
+        what = "the app's origin" if early else f"the boundary {low}"
+        unit = looks_like(stime, "us")
+        return f"late: stime {stime} is before {what}" + (f"; {unit}" if unit else "")
     return f"future: stime {stime} is more than {ahead_us} us ahead of {base}"
 
 

@@ -6,7 +6,7 @@ Every subscription is polled and never waits, like a replica; `borealis_py.api` 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
@@ -24,9 +24,10 @@ from borealis_py.log.description import Life, OtherLife, OtherVersion, check_lif
 from borealis_py.log.ends import LOOK_US, EndsWatch
 from borealis_py.log.messages import Threshold, decode
 from borealis_py.log.progress import Published
-from borealis_py.log.records import unpack_stream
+from borealis_py.log.records import EnvelopeError, EnvelopeVersion, unpack_stream
 from borealis_py.log.stream import StreamDecoder, decoded, readable
 from borealis_py.log.stream_topics import BucketCoverage, StreamTopics
+from borealis_py.log.unreadable import ignored
 from borealis_py.protocol.delay import ALWAYS
 from borealis_py.protocol.settings import SettingsError
 from borealis_py.protocol.stream_view import StreamView
@@ -187,9 +188,11 @@ class LiveSubscription:
         if record.key != self._key or self._wait_of is None:
             return
         try:
-            self.stream.wait_us = self._wait_of(decode(record.value or b"", Threshold).threshold_us)
+            setting = decode(record.value or b"", Threshold)
+            if not setting.app_uid or self._life.owns(record, setting.app_uid):
+                self.stream.wait_us = self._wait_of(setting.threshold_us)
         except (msgspec.MsgspecError, SettingsError) as exc:
-            log.warning("setting ignored", key=self._key.decode(), why=str(exc))
+            ignored(log, "setting ignored", record, exc, key=self._key.decode())
 
     def poll(self) -> list[Change]:
         """The changes since the last call, with rows still encoded.
@@ -357,7 +360,7 @@ class CorrectedSubscription:
         rows: list[Row] = []
         for record in polled(self._reader, self._lookup, self._app, self._life):
             if record.feed == self._rows:
-                rows.append(corrected_row(record))
+                rows += corrected_rows([record])
             elif (lost := read_gap(record, self._life)) is not None:
                 if record.offset >= self._told_from:
                     self._gaps.append(CorrectedGap(lost.first, lost.end, self._rows.partition))
@@ -374,17 +377,34 @@ class CorrectedSubscription:
         self._opened.close()
 
 
-def corrected_row(record: Record) -> Row:
-    """One record of a corrected stream."""
-    headers = dict(record.headers)
-    value = json.loads(record.value or b"null")
-    return Row(str(row_id(record)), int(headers["stime"]), value, record.feed.partition)
+def corrected_row(record: Record) -> Row | None:
+    """One record of a corrected stream; None: it counts as nothing, since no replica has written it."""
+    try:
+        headers = dict(record.headers)
+        found = Row(str(row_id(record)), int(headers["stime"]), json.loads(record.value or b""), record.feed.partition)
+        if not isinstance(found.value, dict):
+            raise ValueError("its value is no JSON object")
+    except (KeyError, ValueError, RecursionError) as exc:
+        ignored(log, "record of a corrected stream ignored", record, f"{type(exc).__name__}: {exc}")
+        return None
+    return found
+
+
+def corrected_rows(records: Iterable[Record]) -> Iterator[Row]:
+    """The rows among the records of a corrected stream."""
+    return (row for record in records if (row := corrected_row(record)) is not None)
 
 
 def raw_records(records: Sequence[Record]) -> Iterator[tuple[Feed, dict[str, Any]]]:
     """One replica's records as stored, with their feeds; headers decoded, rows only counted in bytes."""
     for record in records:
-        header, payload = unpack_stream(record.value)
+        try:
+            header, payload = unpack_stream(record.value)
+        except EnvelopeVersion as exc:
+            raise OtherVersion.of_record(record.feed.topic, record.offset, str(exc)) from exc
+        except EnvelopeError as exc:
+            ignored(log, "undecodable record of a replica's stream skipped", record, exc)
+            continue
         fields = {name: getattr(header, name) for name in header.__struct_fields__ if name != "rejects"}
         kind = header.__struct_config__.tag
         yield record.feed, {"offset": record.offset, "kind": kind, **fields, "payload_bytes": len(payload)}

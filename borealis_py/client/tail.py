@@ -54,10 +54,13 @@ _UNCOUNTED = _Uncounted()
 @dataclass(frozen=True, slots=True)
 class SourceEnd:
     """Where a source's log stands: its `fold`, and the positions that the last record which counts has named (`at`, by
-    partition of the topic that an ingress copies). `at` None: no record that counts is known."""
+    partition of the topic that an ingress copies). `at` None: no record that counts is known. `topic_id`: of the topic
+    in which these positions count; "": not known. `spoken`: see `BatchHeader`."""
 
     fold: SourceFold
     at: Mapping[int, int] | None = None
+    topic_id: str = ""
+    spoken: bool = False
 
 
 def advanced(state: SourceFold, entry: TailEntry, target: Target) -> SourceFold:
@@ -69,8 +72,10 @@ def end_after(end: SourceEnd, entry: TailEntry, target: Target) -> SourceEnd:
     """Where the log stands after one more record: only its owner's records say how far its topic was copied."""
     header, before = entry.header, end.fold
     counts = isinstance(header, BatchHeader) and (header.epoch, header.uid) == (before.epoch, before.owner)
-    at = dict(header.at) if counts and isinstance(header, BatchHeader) and header.at else end.at
-    return SourceEnd(advanced(before, entry, target), at)
+    at, topic_id, spoken = end.at, end.topic_id, end.spoken
+    if counts and isinstance(header, BatchHeader) and header.at:
+        at, topic_id, spoken = dict(header.at), header.topic_id, header.spoken
+    return SourceEnd(advanced(before, entry, target), at, topic_id, spoken)
 
 
 def source_end(entries: Sequence[TailEntry], begin: int, target: Target) -> SourceEnd | None:
@@ -92,7 +97,8 @@ def source_end(entries: Sequence[TailEntry], begin: int, target: Target) -> Sour
         assert isinstance(header, BatchHeader)
         assert header.boundary is not None
         last_seq, boundary = header.first_seq + header.positions - 1, min(header.boundary, FOREVER)
-        end = SourceEnd(SourceFold(boundary, header.epoch, header.uid, last_seq), dict(header.at) or None)
+        state = SourceFold(boundary, header.epoch, header.uid, last_seq)
+        end = SourceEnd(state, dict(header.at) or None, header.topic_id, header.spoken)
         rest = entries[at + 1 :]
     for entry in rest:
         end = end_after(end, entry, target)

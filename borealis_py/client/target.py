@@ -51,6 +51,7 @@ class Target:
         bucket_us: the app's bucket width, in microseconds.
         origin: the app's first bucket; a new source's boundary is its start (B20).
         ahead_max_us, row_max_bytes: as at the replicas.
+        called: what people call the source; "": by its name.
     """
 
     app: str
@@ -61,6 +62,7 @@ class Target:
     _: KW_ONLY
     ahead_max_us: int
     row_max_bytes: int = ROW_MAX_BYTES
+    called: str = ""
 
     @property
     def feed(self) -> Feed:
@@ -73,4 +75,4 @@ class Target:
     @property
     def name(self) -> str:
         """The source's name in messages."""
-        return f"source {self.source!r} of app {self.app!r}"
+        return f"source {(self.called or self.source)!r} of app {self.app!r}"

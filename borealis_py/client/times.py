@@ -4,47 +4,34 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import suppress
-from datetime import UTC, datetime, timedelta
 
-from borealis_py.types.values import WHOLE
+from borealis_py.query.times import TimeForm
 
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_MICROSECOND = timedelta(microseconds=1)
+AS_WRITTEN = TimeForm()
+"""How times are read where nothing else is said: whole microseconds, or text."""
 
 
-def parse_stime(value: object) -> int | None:
-    """A time in µs since 1970, from an integer (or its digits) or ISO 8601; None or "" gives None.
+def parse_stime(value: object, form: TimeForm = AS_WRITTEN) -> int | None:
+    """A time in µs since 1970; None or "" gives None.
 
     Raises:
-        ValueError: it is neither.
+        NoTime: it is none, by this form.
     """
-    if value is None or value == "":
-        return None
-    if type(value) is int:
-        return value
-    if isinstance(value, str):
-        text = value.strip()
-        if WHOLE.fullmatch(text):
-            return int(text)
-        try:
-            moment = datetime.fromisoformat(text)
-        except ValueError:
-            pass
-        else:
-            aware = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
-            return (aware - _EPOCH) // _MICROSECOND
-    raise ValueError(f"stime {value!r} is neither integer microseconds nor an ISO 8601 date-time")
+    return form.us(value)
 
 
-def parse_stimes(values: Sequence[object]) -> Sequence[int | None]:
-    """`parse_stime` of each. Raises ValueError."""
+def parse_stimes(values: Sequence[object], form: TimeForm = AS_WRITTEN) -> Sequence[int | None]:
+    """`parse_stime` of each. Raises NoTime."""
     kinds = set(map(type, values))
+    numbers: Sequence[int | None] | None = None
     if kinds == {int}:
-        return values  # type: ignore[return-value]
-    if kinds == {str}:
+        numbers = values  # type: ignore[assignment]
+    elif kinds == {str} and form.format is None:
         with suppress(ValueError):
-            return whole_numbers(values)  # type: ignore[arg-type]
-    return [parse_stime(value) for value in values]
+            numbers = whole_numbers(values)  # type: ignore[arg-type]
+    if numbers is not None and form.takes_as_they_are(numbers):
+        return numbers
+    return [form.us(value) for value in values]
 
 
 def whole_numbers(texts: Sequence[str]) -> list[int | None]:

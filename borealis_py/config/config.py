@@ -12,6 +12,9 @@ clusters:                          # other Kafka clusters, from which `app.topic
     bootstrap: eu.example.com:9092
     kafka:
       security.protocol: SASL_SSL
+topics:                            # of the topics that are made for an app; else the cluster's defaults
+  replication: 3
+  min_insync_replicas: 2
 timing:                            # protocol.settings.Timing, with units; `up` makes it part of the app's description
   delta: 125ms
   inline: 1s                       # a redo that is expected to take longer becomes jobs on Spark
@@ -26,11 +29,11 @@ spark:                             # of each replica process's application
 from __future__ import annotations
 
 import os
+import sys
 from dataclasses import fields
 from pathlib import Path
 from typing import Annotated, Any, ClassVar
 
-import yaml
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, field_validator
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict, YamlConfigSettingsSource
 
@@ -42,6 +45,8 @@ from borealis_py.query.units import format_duration, parse_bytes, parse_duration
 FILE = "borealis.yaml"
 DEFAULT_BOOTSTRAP = "localhost:9092"
 ENGINE_MEMORY_LEAST = 64 << 20
+COPIES_MAX = 32_767
+_TOPICS = ("replication", "min_insync_replicas")
 _SPARK = ("master", "redo_slots", "slot_wait")
 _MAP = "it must be a map: a line `name: value`, indented, for each setting"
 _PLAIN = {
@@ -123,6 +128,11 @@ class Config(BaseSettings):
     with `bootstrap:` and, if it needs any, `kafka:` and `schema_registry:` like those above. None: topics are in the
     app's own cluster.
     """
+    topics: dict[str, int] = {}
+    """Of the topics that are made for an app: `replication`, how many brokers have a copy of each, and
+    `min_insync_replicas`, how many of them must have a record before it counts as written. None: the cluster's
+    defaults. Set them to 3 and 2 on a cluster of three brokers and more. Topics that are there stay as they are.
+    """
     timing: dict[str, str | int] = {}
     """Constants of the protocol, below; the others keep their defaults. `up` writes them into the app's description."""
     spark: dict[str, str | int] = {}
@@ -131,6 +141,21 @@ class Config(BaseSettings):
     `slot_wait`: how long slots may be missing before the application is restarted (`30s`; not 0), longer on a cluster
     that is slow to replace executors; and Spark's own `spark.*`. Set them to use a cluster.
     """
+
+    @field_validator("topics", mode="after")
+    @classmethod
+    def _copies(cls, value: dict[str, int]) -> dict[str, int]:
+        for name, number in value.items():
+            if name not in _TOPICS:
+                hint = did_you_mean(name, _TOPICS) or ";"
+                raise ValueError(f"unknown setting {name!r}{hint} settings: {', '.join(_TOPICS)}")
+            if not 1 <= number <= COPIES_MAX:
+                raise ValueError(f"{name}: {number} is not a whole number of at least 1")
+        if value.get("min_insync_replicas", 1) > value.get("replication", 1):
+            raise ValueError(
+                "min_insync_replicas needs a replication that is at least as large: nothing could be written"
+            )
+        return value
 
     @field_validator("spark", mode="before")
     @classmethod
@@ -234,10 +259,18 @@ def load(**flags: Any) -> Config:
         return Config(**{name: value for name, value in flags.items() if value is not None})
     except ValidationError as exc:
         raise ConfigError("; ".join(_explain(e) for e in exc.errors())) from exc
-    except yaml.YAMLError as exc:
-        raise ConfigError(f"{config_file()} is not YAML: {' '.join(str(exc).split())}") from exc
-    except (OSError, ValueError, TypeError) as exc:
+    except Exception as exc:
+        if _is_yaml_error(exc):
+            raise ConfigError(f"{config_file()} is not YAML: {' '.join(str(exc).split())}") from exc
+        if not isinstance(exc, OSError | ValueError | TypeError | RecursionError):
+            raise
         raise ConfigError(f"cannot read the configuration ({config_file()}, BOREALIS_*): {exc}") from exc
+
+
+def _is_yaml_error(exc: Exception) -> bool:
+    """Of the library that is loaded only where there is a file."""
+    yaml = sys.modules.get("yaml")
+    return yaml is not None and isinstance(exc, yaml.YAMLError)
 
 
 def _explain(error: Any) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from borealis_py.config.config import Config, ConfigError, config_file
-from borealis_py.kafka.broker import LocalBroker
+from borealis_py.kafka.admin import Copies
 from borealis_py.kafka.log import KafkaLog
 from borealis_py.query.errors import did_you_mean
 
@@ -24,7 +24,7 @@ def log_of(config: Config) -> KafkaLog:
     address = config.bootstrap
     if "bootstrap" not in config.model_fields_set:
         address = _local_broker(config.data_dir) or address
-    return KafkaLog.of(address, config.kafka)
+    return KafkaLog.of(address, config.kafka, Copies(**config.topics))
 
 
 def cluster_of(config: Config, own: KafkaLog, name: str | None) -> KafkaLog:
@@ -68,4 +68,8 @@ def registry_of(config: Config, name: str | None) -> dict[str, str]:
 
 def _local_broker(data_dir: Path) -> str | None:
     directory = data_dir / BROKER_DIR
-    return LocalBroker(directory).status().bootstrap if directory.is_dir() else None
+    if not directory.is_dir():
+        return None
+    from borealis_py.kafka.broker import LocalBroker
+
+    return LocalBroker(directory).status().bootstrap

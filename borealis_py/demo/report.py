@@ -159,14 +159,18 @@ def _promises(facts: Facts, r: dict[str, Any]) -> Iterator[tuple[str, bool, str]
 
 
 def _corrected_by_turns(facts: Facts, r: dict[str, Any]) -> tuple[str, bool, str]:
-    """Each replica redid the failure in its own turn, or took it over from one that had; of each query one on Spark."""
-    own = {(x["query"], x["replica"]) for x in r["reconciliations"] if x["jobs"] > 0 or not facts.spark}
+    """Each replica redid the failure in its own turn, or took it over from one that had. Where: no promise, since on a
+    machine that is too busy for Spark a replica goes on by itself."""
+    own = {(x["query"], x["replica"]) for x in r["reconciliations"] if x["engine"] != "peer"}
+    spark = {(x["query"], x["replica"]) for x in r["reconciliations"] if x["jobs"] > 0}
     taken = {(x["query"], x["replica"]) for x in r["reconciliations"] if x["engine"] == "peer"}
     everyone = own | taken == set(facts.story.newest) and {q for q, _ in own} == {q for q, _ in facts.story.newest}
     held = everyone and r["overlap_of_reconciliations_s"] == 0
-    where = "on Spark" if facts.spark else "inline"
     both = f" ({len(own & taken)} both ways)" if own & taken else ""  # a replica may take over what is left of its redo
-    detail = f"{len(own)} {where}, {len(taken)} from a peer{both}, of {len(facts.story.newest)}"
+    where = [f"{len(spark)} on Spark"] * bool(spark) + [f"{len(own - spark)} inline"] * bool(own - spark or not own)
+    detail = f"{', '.join(where)}, {len(taken)} from a peer{both}, of {len(facts.story.newest)}"
+    if facts.spark and (slow := sorted({why for x in r["reconciliations"] for why in x["failed"]})):
+        detail += f". Spark was slow: {'; '.join(slow)}"
     return "each replica was corrected, one after the other", held, detail
 
 

@@ -180,14 +180,15 @@ def _begin(
         stack.callback(end, process)
     drill = log.appender(lambda: None)
     stack.callback(drill.close)
-    drill.append(_failure(state.name, options.source, 0))  # the first append looks the broker up: not when it counts
+    drill.append(_failure(state, options.source, 0))  # the first append looks the broker up: not when it counts
     screen.begin(t0_us)
     return _DemoRun(options, screen, log, state, t0_us, stop, statuses, followers, publishers, published, drill)
 
 
-def _failure(app: str, source: str, until_us: int) -> NewRecord:
+def _failure(state: AppState, source: str, until_us: int) -> NewRecord:
     """What `borealis fail source` writes."""
-    return NewRecord(Feed(topics.settings(app)), encode(SourceFailure(until_us)), f"fail/{source}".encode())
+    failure = encode(SourceFailure(until_us, state.app_uid))
+    return NewRecord(Feed(topics.settings(state.name)), failure, f"fail/{source}".encode())
 
 
 def _publisher(log: KafkaLog, source: str, work: Path, t0_us: int) -> subprocess.Popen[bytes]:
@@ -208,7 +209,7 @@ def _watch(run_: _DemoRun) -> None:
         wall = clock.wall_us()
         if not run_.cut_us[0] and wall >= cut_at:
             run_.cut_us = (wall, wall + int(options.cut_s * 1e6))
-            run_.drill.append(_failure(run_.state.name, options.source, run_.cut_us[1]))
+            run_.drill.append(_failure(run_.state, options.source, run_.cut_us[1]))
             screen.event(wall, f"{options.source.upper()} is cut off for {options.cut_s:g} s", "bold red")
         for status in run_.statuses.fresh():
             screen.tell(status)

@@ -80,9 +80,11 @@ class Screen(AbstractContextManager["Screen"]):
             self.event(status.at_wall_us, f"{who}: first tentative result, {status.detail}", "red")
         elif status.event == "STABLE":
             self.event(status.at_wall_us, f"{who}: REC_DONE, STABLE", "green")
+        elif status.event == "REDO_FAILED":
+            text = f"{who}: its Spark job is given up ({status.detail}): what is left runs in the replica itself"
+            self.event(status.at_wall_us, text, "yellow")
         elif status.event not in QUIET:
-            text = f"{who}: {status.event}" + (f" ({status.detail})" if status.event == "REDO_FAILED" else "")
-            self.event(status.at_wall_us, text, COLOURS.get(status.event, ""))
+            self.event(status.at_wall_us, f"{who}: {status.event}", COLOURS.get(status.event, ""))
 
     def show(self, newest: dict[Key, Status], followers: Sequence[QueryWatcher], wall_us: int) -> None:
         """Refresh the table."""

@@ -14,6 +14,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from borealis_py.engine.clocks import ZONED_TIME, offset_reason
+from borealis_py.engine.exact import MARK, Inexact, digits_of, text_reason
 from borealis_py.types.values import nesting
 
 NESTING_MAX = 100
@@ -97,6 +99,10 @@ def _told(texts: pa.Array) -> pa.Array:
     return texts
 
 
+_INVALID = pa.scalar("\x1a", pa.string())
+"""No number and no time: null where a conversion returns null for invalid text."""
+
+
 def _short(texts: pa.Array) -> pa.Array:
     if int(_length(texts).max(initial=0)) > PATTERN_BYTES_MAX:
         raise TooMuch(
@@ -107,7 +113,7 @@ def _short(texts: pa.Array) -> pa.Array:
 
 def _short_or_none(texts: pa.Array) -> pa.Array:
     """For conversions that return null for invalid text: replaces an overlong one by text that is invalid."""
-    return pc.if_else(pa.array(_length(texts) <= PATTERN_BYTES_MAX), texts, pa.scalar("\x1a", pa.string()))
+    return pc.if_else(pa.array(_length(texts) <= PATTERN_BYTES_MAX), texts, _INVALID)
 
 
 def _path(texts: pa.Array) -> pa.Array:
@@ -231,12 +237,54 @@ def _within(counts: pa.Array, others: pa.Array, most: pa.Array) -> pa.Array:
     return pa.array([True] * len(counts), pa.bool_())
 
 
+def _rounded(texts: pa.Array, digits: pa.Array) -> np.ndarray:
+    """Which texts have a number with more digits after the point."""
+    kept = digits[0].as_py() if len(digits) else 0
+    found = pc.match_substring_regex(texts, rf"[eE]|\.[0-9_]{{{kept}}}[0-9_]*[1-9]")
+    rounded: np.ndarray = pc.fill_null(found, False).to_numpy(zero_copy_only=False).copy()
+    for at in np.flatnonzero(rounded).tolist():
+        rounded[at] = digits_of(texts[at].as_py()) > kept
+    return rounded
+
+
+def _exact(texts: pa.Array, digits: pa.Array, types: pa.Array) -> pa.Array:
+    rounded = _rounded(texts, digits)
+    if rounded.any():
+        at = int(np.flatnonzero(rounded)[0])
+        raise Inexact(text_reason(texts[at].as_py(), digits[at].as_py(), types[at].as_py()))
+    return texts
+
+
+def _exact_or_none(texts: pa.Array, digits: pa.Array, _: pa.Array) -> pa.Array:
+    """For conversions that return null for invalid text: replaces one that would be rounded by text that is invalid."""
+    return pc.if_else(pa.array(_rounded(texts, digits)), _INVALID, texts)
+
+
+def _zoned(texts: pa.Array) -> pa.Array:
+    return pc.fill_null(pc.match_substring_regex(texts, ZONED_TIME), False)
+
+
+def _clock(texts: pa.Array) -> pa.Array:
+    zoned = texts.filter(_zoned(texts))
+    if len(zoned):
+        raise Inexact(offset_reason(zoned[0].as_py()))
+    return texts
+
+
+def _clock_or_none(texts: pa.Array) -> pa.Array:
+    return pc.if_else(_zoned(texts), _INVALID, texts)
+
+
 _TEXT, _COUNT = "VARCHAR", "BIGINT"
 _CHECKS: tuple[tuple[str, Callable[..., pa.Array], list[str], str], ...] = (
     ("__nested", _nested, [_TEXT], _TEXT),
     ("__told", _told, [_TEXT], _TEXT),
     ("__short", _short, [_TEXT], _TEXT),
     ("__short_or_none", _short_or_none, [_TEXT], _TEXT),
+    ("__exact", _exact, [_TEXT, _COUNT, _TEXT], _TEXT),
+    ("__exact_or_none", _exact_or_none, [_TEXT, _COUNT, _TEXT], _TEXT),
+    ("__clock", _clock, [_TEXT], _TEXT),
+    ("__clock_or_none", _clock_or_none, [_TEXT], _TEXT),
     ("__path", _path, [_TEXT], _TEXT),
     ("__narrow", _narrow, [_TEXT], _TEXT),
     ("__times", _times, [_COUNT, _COUNT], _COUNT),
@@ -261,6 +309,9 @@ def register(connection: duckdb.DuckDBPyConnection) -> None:
 
 
 def reason_of(line: str) -> str:
-    """The first line of an error, without the engine's wording about Python functions."""
-    _, marked, ours = line.partition("executing the UDF: TooMuch: ")
-    return ours if marked else line
+    """The first line of an error, without the engine's wording about Python functions and about error()."""
+    for mark in ("executing the UDF: TooMuch: ", "executing the UDF: Inexact: ", f"Invalid Input Error: {MARK}"):
+        _, marked, ours = line.partition(mark)
+        if marked:
+            return ours
+    return line

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from operator import attrgetter
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 import numpy as np
@@ -24,8 +24,10 @@ from borealis_py.engine.state.increments import PartIncrement, StatePart
 from borealis_py.protocol.settings import ROW_MAX_BYTES
 from borealis_py.query.names import STIME
 from borealis_py.types.arrow import misfits, said, shown
+from borealis_py.types.explained import undecoded
 from borealis_py.types.ill_formed import ill_formed
 from borealis_py.types.nulls import zero_nulls
+from borealis_py.types.repeated import Names
 from borealis_py.types.spelling import parse_type
 from borealis_py.types.values import WIRE, Misfit, nesting, ruled
 
@@ -37,17 +39,27 @@ PUBLISHED_ROWS = 5_000
 BATCH_ROWS_MAX = 64
 """An Arrow batch may take as much memory as this many rows of the maximum size."""
 
-Bad = tuple[int, str, bytes]
+_WITH_COLONS = ("string", "timestamp", "json")
+"""Types of which a value may have colons in JSON."""
 
+Bad = tuple[int, str, bytes]
+T = TypeVar("T")
+
+_SHOWN = 60
+"""How much of a value a reason shows."""
+_WANTED = {"string": "a string", "int64": "a whole number of 64 bits", "double": "a number", "bool": "true or false"}
+"""What to send for a column of a type; of the others their normal form."""
+
+_decode_fields = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 _decode_raws = msgspec.json.Decoder(list[msgspec.Raw]).decode
 
 
 class ArrowSourceCodec:
     """Rows of one source.
 
-    JSON: an array of objects with every column of the schema. Values may be null; fields may not be missing; extra
-    fields are ignored; 1.5 or "1" is not an int64, 1 is a valid double; decimals, times, binary and json are in their
-    normal form (`types.values`). Arrow: an IPC stream with one batch of exactly these columns; text in UTF-8.
+    JSON: an array of objects with every column of the schema, each once. Values may be null; fields may not be missing;
+    extra fields are ignored; 1.5 or "1" is not an int64, 1 is a valid double; decimals, times, binary and json are in
+    their normal form (`types.values`). Arrow: an IPC stream with one batch of exactly these columns; text in UTF-8.
 
     Args:
         row_max_bytes: limit of a row's size: of its JSON object, or in Arrow as `engine.rows.row_sizes` counts. Larger
@@ -64,8 +76,11 @@ class ArrowSourceCodec:
         rename = {f"f{i}": name for i, name in enumerate(columns)}
         self._ruled = [(f"f{i}", name, rule) for i, name, rule in ruled(columns)]
         row = msgspec.defstruct("Row", fields, rename=rename, gc=False)
+        self._once = Names(list(columns))
         self._decode_all = msgspec.json.Decoder(list[row]).decode  # type: ignore[valid-type]
         self._decode_one = msgspec.json.Decoder(row).decode
+        self._kinds = {name: parse_type(kind).kind for name, kind in columns.items()}
+        self._texts = [attrgetter(f"f{i}") for i, kind in enumerate(self._kinds.values()) if kind in _WITH_COLONS]
         self._getters = [attrgetter(name) for name, _ in fields]
 
     def decode(
@@ -76,7 +91,7 @@ class ArrowSourceCodec:
             return self._json(payload, stimes)
         if encoding == "arrow":
             return self._arrow(payload, stimes)
-        return _nothing(payload, f"encoding {encoding!r} is neither json nor arrow")
+        return _nothing(payload, f"encoding {encoding!r} is neither json nor arrow: send one of these")
 
     def encode(self, rows: pa.RecordBatch) -> bytes:
         """Rows as an Arrow payload; stime is stored in the record's header."""
@@ -87,7 +102,7 @@ class ArrowSourceCodec:
 
     def _json(self, payload: bytes, stimes: Sequence[int]) -> tuple[Parsed | None, list[Bad]]:
         if _deep(payload, len(stimes)):
-            return _nothing(payload, f"nested more than {NESTING_MAX} levels deep")
+            return _nothing(payload, f"nested more than {NESTING_MAX} levels deep: send what is deeper as text")
         if len(payload) > self._row_max:
             return self._json_one_by_one(payload, stimes)
         try:
@@ -95,10 +110,20 @@ class ArrowSourceCodec:
         except _BAD:
             return self._json_one_by_one(payload, stimes)
         if len(rows) != len(stimes):
-            return _nothing(payload, f"{len(rows)} rows but {len(stimes)} stimes in the record")
+            return _nothing(payload, _unlike(len(rows), len(stimes)))
+        if self._once.perhaps(payload, len(rows), lambda: self._colons(rows)) and any(
+            map(self._once.repeated, map(bytes, _decode_raws(payload)))
+        ):
+            return self._json_one_by_one(payload, stimes)
         if self._ruled and not all(self._read(row) is None for row in rows):
             return self._json_one_by_one(payload, stimes)
         return self._parsed(rows, stimes), []
+
+    def _colons(self, rows: list[Any]) -> int:
+        """How many colons there are in the rows' values."""
+        values = [value for get in self._texts for value in map(get, rows) if value is not None]
+        texts = [value if isinstance(value, str) else bytes(value).decode(errors="replace") for value in values]
+        return "".join(texts).count(":")
 
     def _read(self, row: Any) -> str | None:
         """Replace the normal forms in a row by values. Returns why it cannot be done; None: it was."""
@@ -115,9 +140,9 @@ class ArrowSourceCodec:
         try:
             raws = _decode_raws(payload)
         except _BAD as exc:
-            return _nothing(payload, f"not a JSON array of objects: {exc}")
+            return _nothing(payload, f"not a JSON array of objects: {exc}; send [{{...}}, ...], all of it")
         if len(raws) != len(stimes):
-            return _nothing(payload, f"{len(raws)} rows but {len(stimes)} stimes in the record")
+            return _nothing(payload, _unlike(len(raws), len(stimes)))
         rows, kept, bad = [], [], []
         for i, raw in enumerate(raws):
             if len(raw) > self._row_max:
@@ -125,9 +150,9 @@ class ArrowSourceCodec:
                 continue
             try:
                 row = self._decode_one(raw)
-                why = self._read(row)
+                why = self._once.repeated(bytes(raw)) or self._read(row)
             except _BAD as exc:
-                why = _readable(exc)
+                why = self._readable(exc, raw)
             if why is None:
                 rows.append(row)
                 kept.append(stimes[i])
@@ -148,16 +173,24 @@ class ArrowSourceCodec:
             told = claims(payload, self._columns)
             count, size = sum(one.rows for one in told), sum(one.body_bytes for one in told)
             if len(told) > 1 or count != len(stimes):
-                return _nothing(payload, f"{count} rows in {len(told)} batches but {len(stimes)} stimes in the record")
+                return _nothing(
+                    payload,
+                    f"{count} rows in {len(told)} batches but {len(stimes)} stimes in the record: send one batch, and "
+                    "one stime for each of its rows",
+                )
             if size > self._batch_max(count):
-                return _nothing(payload, f"{size} bytes decompressed, {self._batch_max(count)} may be")
+                return _nothing(
+                    payload, f"{size} bytes decompressed, {self._batch_max(count)} may be: send fewer or smaller rows"
+                )
             with pa.ipc.open_stream(pa.py_buffer(payload)) as reader:
                 batch = reader.read_next_batch()
             unfit = ill_formed(batch)  # invalid offsets must not reach the engine
         except Unclaimed as exc:
-            return _nothing(payload, str(exc))
+            return _nothing(
+                payload, f"{exc}: write it with pyarrow.ipc.new_stream, of one batch of the source's columns"
+            )
         except (pa.ArrowException, OSError, EOFError, StopIteration) as exc:
-            return _nothing(payload, f"not an Arrow IPC stream: {exc}")
+            return _nothing(payload, f"not an Arrow IPC stream: {exc}: write it with pyarrow.ipc.new_stream")
         whole = pa.RecordBatch.from_arrays([*batch.columns, _stime_array(stimes)], schema=self.schema)
         if not unfit:
             return self._fitting(whole)
@@ -185,7 +218,25 @@ class ArrowSourceCodec:
         return min(rows, BATCH_ROWS_MAX) * (self._row_max + 16 * columns) + 256 * columns
 
     def _too_large(self, size: int) -> str:
-        return f"a row of {size} bytes, row_max is {self._row_max}"
+        return f"a row of {size} bytes, row_max is {self._row_max}: send less in it, or raise `timing: row_max`"
+
+    def _readable(self, error: Exception, raw: bytes) -> str:
+        """msgspec's message with the column named first, its value, and what to send: "... - at `$.x`" becomes
+        "column 'x': ..."."""
+        if why := undecoded(bytes(raw)):
+            return f"{why}: send text in UTF-8"
+        text, _, path = str(error).partition(" - at `$.")
+        name = path.rstrip("`")
+        if name not in self._kinds:
+            return f"{text}: send an object with every column, null where there is no value"
+        try:
+            value = bytes(_decode_fields(raw)[name]).decode(errors="replace")
+        except (*_BAD, KeyError):
+            value = "not JSON"
+        shown = value if len(value) <= _SHOWN else value[: _SHOWN - 3] + "..."
+        return (
+            f"column {name!r}: {text}; it is {shown}: send {_WANTED.get(self._kinds[name], 'text in its normal form')}"
+        )
 
 
 class ArrowRowCodec:
@@ -238,7 +289,7 @@ class ArrowRowCodec:
 
     def decode_state(self, payload: bytes) -> tuple[tuple[Partial, ...], ...]:
         """Raises ValueError for bytes that are not a state of this query."""
-        parts = msgspec.msgpack.decode(payload, type=list[_Entries])
+        parts = _state_of(payload, list[_Entries])
         self._check(len(parts))
         return tuple(_unpacked(of, part.schema) for of, part in zip(parts, self._state, strict=True))
 
@@ -255,7 +306,7 @@ class ArrowRowCodec:
         self, before: Sequence[Sequence[Partial]], payload: bytes, end: int
     ) -> tuple[tuple[Partial, ...], ...]:
         """`log.codec.RowCodec`. Raises ValueError for bytes that are no increment of this state."""
-        parts = msgspec.msgpack.decode(payload, type=list[_Increment])
+        parts = _state_of(payload, list[_Increment])
         self._check(len(parts))
         return tuple(part.grown(b, of.read(part), end) for of, b, part in zip(parts, before, self._state, strict=True))
 
@@ -302,8 +353,24 @@ class _Increment(msgspec.Struct, array_like=True, frozen=True):
     rows: bytes | None
 
     def read(self, part: StatePart) -> PartIncrement:
-        rows = None if self.rows is None else pa.ipc.read_record_batch(pa.py_buffer(self.rows), part.row_schema)
+        rows = None if self.rows is None else _batch_of(self.rows, part.row_schema)
         return PartIncrement(self.left, _unpacked(self.entries, part.schema), rows)
+
+
+def _state_of(payload: bytes, kind: type[T]) -> T:
+    """Raises ValueError, whatever the bytes are."""
+    try:
+        return msgspec.msgpack.decode(payload, type=kind)
+    except (*_BAD, RecursionError) as exc:
+        raise ValueError(f"no state: {exc}") from exc
+
+
+def _batch_of(raw: bytes, schema: pa.Schema) -> pa.RecordBatch:
+    """Raises ValueError, whatever the bytes are."""
+    try:
+        return pa.ipc.read_record_batch(pa.py_buffer(raw), schema)
+    except (pa.ArrowException, OSError) as exc:
+        raise ValueError(f"no rows of a state: {exc}") from exc
 
 
 def _packed(part: Sequence[Partial]) -> _Entries:
@@ -311,7 +378,7 @@ def _packed(part: Sequence[Partial]) -> _Entries:
 
 
 def _unpacked(part: _Entries, schema: pa.Schema) -> tuple[Partial, ...]:
-    return tuple((bucket, pa.ipc.read_record_batch(pa.py_buffer(raw), schema)) for bucket, raw in part)
+    return tuple((bucket, _batch_of(raw, schema)) for bucket, raw in part)
 
 
 def _alone(rows: pa.RecordBatch) -> bytes:
@@ -333,10 +400,8 @@ def _nothing(payload: bytes, reason: str) -> tuple[None, list[Bad]]:
     return None, [(-1, reason, bytes(payload))]
 
 
-def _readable(error: Exception) -> str:
-    """msgspec's message with the column named first: "... - at `$.x`" becomes "column 'x': ..."."""
-    text, _, path = str(error).partition(" - at `$.")
-    return f"column {path.rstrip('`')!r}: {text}" if path else text
+def _unlike(rows: int, stimes: int) -> str:
+    return f"{rows} rows but {stimes} stimes in the record: send one stime for each row"
 
 
 def _deep(payload: bytes, rows: int) -> bool:

@@ -44,8 +44,8 @@ from borealis_py.engine.operators import (
     WindowOperator,
 )
 from borealis_py.engine.rows import segment_schema
-from borealis_py.engine.statements import Relation, Sql, StatementCompiler, q
-from borealis_py.engine.windows import WindowCompiler
+from borealis_py.engine.statements import Relation, Sql, StatementCompiler, part_of, q
+from borealis_py.engine.windows import WindowCompiler, window_times
 from borealis_py.query.errors import QueryError
 from borealis_py.query.functions import CodeStore
 from borealis_py.query.names import STIME, base_name
@@ -72,6 +72,7 @@ from borealis_py.query.plan import (
     inputs_of,
 )
 from borealis_py.query.spec import AppSpec
+from borealis_py.query.wholeness import left_out_until
 from borealis_py.types.arrow import spelled, type_of
 
 Operator = (
@@ -140,8 +141,10 @@ class _Compiler(StatementCompiler):
                 self._uses[i] += 1
 
     def run(self) -> Compiled:
+        width = self.app.bucket_us
+        bounds = left_out_until(self.app, self.node, lambda op, since: window_times(self, op).last_end(since, width))
         for number, op in enumerate(self._spec.plan):
-            self.node = self._nodes[number]
+            self.node, self.whole_us = self._nodes[number], bounds[number]
             relation = self._relation(op)
             last = number == len(self._spec.plan) - 1
             # A chain that several operators read is computed once; the result's is computed last.
@@ -202,7 +205,7 @@ class _Compiler(StatementCompiler):
         """The relation as an operator's rows. `partial`: they have columns of ours beside a row, and may be larger."""
         if relation.chain is None:
             return relation
-        statement = self.statement(relation.select, relation.base, self.label, partial)
+        statement = self.statement(relation.select, relation.base, self.label, partial, relation.stages)
         return self._add(StatementOperator(base_name(self.node), relation.slot, statement), relation.schema)
 
     def _keyed(self, relation: Relation, by: Sequence[str]) -> Relation:
@@ -237,10 +240,11 @@ class _Compiler(StatementCompiler):
         predicate = sql_of(self.guarded(source, expression))
         self.probe(source, predicate, expression)
         chain: Sql = lambda feed: f"SELECT * FROM ({source.select(feed)}) WHERE {predicate}"  # noqa: E731
-        return Relation(source.slot, source.base, source.schema, chain)
+        stages = (*source.stages, source.stage([part_of(expression, predicate)]))
+        return Relation(source.slot, source.base, source.schema, chain, stages)
 
     def _map(self, op: MapOp, source: Relation) -> Relation:
-        selected, fields = [], []
+        selected, fields, parts = [], [], []
         for name, text in op.columns:
             place = ExpressionPlace(self.label, f"map({name})", source.columns)
             expression = parse(text, place, aggregate=False)
@@ -248,12 +252,13 @@ class _Compiler(StatementCompiler):
             cast, arrow = self.column(self.type_of(source, sql, expression), expression)
             sql = sql_of(self.guarded(source, expression))
             self.probe(source, sql, expression)
+            parts.append(part_of(expression, f"CAST({sql} AS {cast})"))
             selected.append(f"CAST({sql} AS {cast}) AS {q(name)}")
             fields.append(pa.field(name, arrow))
         columns = ", ".join([*selected, f"r.{q(STIME)}"])
         chain: Sql = lambda feed: f"SELECT {columns} FROM ({source.select(feed)}) r"  # noqa: E731
         schema = pa.schema([*fields, pa.field(STIME, _INT)])
-        return Relation(source.slot, source.base, schema, chain)
+        return Relation(source.slot, source.base, schema, chain, (*source.stages, source.stage(parts)))
 
     def _window(self, op: WindowOp | CountWindowOp | SessionWindowOp, source: Relation) -> Relation:
         expressions = [

@@ -6,16 +6,16 @@ checked later, by binding (`statements`). Knows nothing of windows or state.
 
 from __future__ import annotations
 
-import copy
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any
 
 import duckdb
 
-from borealis_py.engine import guards, implicit
+from borealis_py.engine import clocks, exact, guards, implicit
 from borealis_py.engine.catalogue import catalogue
 from borealis_py.engine.duck.connection import connect
 from borealis_py.engine.duck.faults import REFUSALS, first_line
@@ -84,14 +84,15 @@ class Expression:
         return [n for n in nodes(self.tree) if is_aggregate(n)]
 
     def guarded(self, kind: Callable[[str, bool], str], plan: Callable[[str, str, bool], str]) -> Expression:
-        """The expression with its cost bounded for any value (`implicit`, `guards`).
+        """The expression with its cost bounded for any value, and exact (`implicit`, `guards`, `exact`).
 
         Args:
             kind: the engine's type of a subexpression (its SQL; whether it contains aggregates).
             plan: the engine's plan, as text, of SQL over columns with the given SQL (whether these contain aggregates).
 
         Raises:
-            QueryError: its cost cannot be bounded.
+            QueryError: its cost cannot be bounded, a constant in it would be rounded, or it takes a clock time for an
+                instant (`clocks`).
         """
 
         def kind_of(tree: Tree) -> str:
@@ -99,12 +100,13 @@ class Expression:
 
         def plan_of(tree: Tree, parts: Sequence[Tree]) -> str:
             columns = ", ".join(f"{to_sql(part)} AS {implicit.PART}{n}" for n, part in enumerate(parts))
-            return plan(to_sql(tree), columns, _aggregated(parts))
+            return plan(to_sql(tree), columns or "1 AS one", _aggregated(parts))
 
+        engine = implicit.CastEngine(kind_of, plan_of, _read, _written, _holds, to_sql)
         try:
-            tree = implicit.explicit(self.tree, implicit.CastEngine(kind_of, plan_of, _read, _written))
-            return replace(self, tree=guards.guarded(tree, kind_of))
-        except guards.Unbounded as exc:
+            clocks.check(self.tree, kind_of)
+            return replace(self, tree=guards.guarded(implicit.explicit(self.tree, engine), kind_of))
+        except (guards.Unbounded, exact.Inexact, clocks.WrongClock) as exc:
             raise self.error(str(exc)) from exc
 
     def error(self, reason: str) -> QueryError:
@@ -152,7 +154,10 @@ def parse_order(text: str, place: ExpressionPlace) -> list[OrderTerm]:
         expression = Expression(text, order["expression"], place)
         _check(expression.tree, expression)
         if expression.aggregates():
-            raise expression.error("an order is over rows, not over aggregates")
+            raise expression.error(
+                "an order is over rows, not over aggregates; aggregate first, then .window(...).top() of the same "
+                "times over that"
+            )
         if expression.tree["class"] == "CONSTANT":
             raise expression.error("a constant orders nothing: name a column")
         if expression.tree["class"] == "COLLATE":
@@ -174,10 +179,32 @@ def _parsed(text: str, place: ExpressionPlace, prefix: str) -> Tree:
         line, column = before.count("\n"), len(before) - (before.rfind("\n") + 1)
         lines = ["    " + part for part in text.split("\n")]
         lines.insert(min(line, len(lines) - 1) + 1, "    " + " " * column + "^")
+        lines += _in_quotes(text, place.columns, prefix)
         raise QueryError(f"{place} does not parse: {answer['error_message']}\n" + "\n".join(lines))
     statements = answer["statements"]
     node: Tree = statements[0]["node"] if len(statements) == 1 else {}
     return node
+
+
+def _in_quotes(text: str, columns: Iterable[str], prefix: str) -> list[str]:
+    """What to write where columns have names that are words of SQL; none: it would not parse either."""
+    wrong = {name.lower() for name in columns if _needs_quotes(name)}
+    quoted = _TOKENS.sub(lambda found: f'"{found[0]}"' if found[0].lower() in wrong else found[0], text)
+    if quoted == text or json.loads(_ask("SELECT json_serialize_sql(?)", [prefix + quoted]))["error"]:
+        return []
+    names = dict.fromkeys(found for found in _TOKENS.findall(text) if found.lower() in wrong)
+    what = f"{', '.join(names)} {'is a word' if len(names) == 1 else 'are words'}"
+    return [f"{what} of SQL, too: write {quoted}"]
+
+
+@lru_cache(maxsize=1024)
+def _needs_quotes(name: str) -> bool:
+    """Whether a column's name is no name to SQL unless it is quoted."""
+    return bool(json.loads(_ask("SELECT json_serialize_sql(?)", [f"{_PREFIX}max({name}) = {name} + {name}"]))["error"])
+
+
+_TOKENS = re.compile(r"""'(?:[^']|'')*'|"(?:[^"]|"")*"|\w+""")
+"""Texts, quoted names, words."""
 
 
 def _bare(node: Tree) -> bool:
@@ -323,16 +350,27 @@ def column_ref(name: str) -> Tree:
 
 def to_sql(tree: Tree) -> str:
     """The tree as SQL in parentheses. Raises duckdb.Error for constants that DuckDB cannot write (1e400)."""
-    statement = copy.copy(_empty_select())
-    statement["statements"] = copy.deepcopy(statement["statements"])
-    statement["statements"][0]["node"]["select_list"] = [tree]
-    text = _ask("SELECT json_deserialize_sql(?)", [json.dumps(statement)])
+    return _deserialized(json.dumps(tree))
+
+
+@lru_cache(maxsize=4_096)
+def _deserialized(tree: str) -> str:
+    before, after = _empty_select()
+    text = _ask("SELECT json_deserialize_sql(?)", [f"{before}{tree}{after}"])
     return f"({text.removeprefix(_PREFIX).removesuffix(';')})"
 
 
 def _written(tree: Tree) -> str:
     """The tree as a user would write it, for messages."""
     return to_sql(tree).removeprefix("(").removesuffix(")").replace("main.", "")
+
+
+def _holds(condition: str) -> bool:
+    """Whether a condition on constants is true. One that fails to be computed fails again where it is used."""
+    try:
+        return _ask(f"SELECT CAST(({condition}) AS VARCHAR)") == "true"
+    except REFUSALS:
+        return False
 
 
 def _read(sql: str) -> Tree | None:
@@ -342,9 +380,12 @@ def _read(sql: str) -> Tree | None:
 
 
 @cache
-def _empty_select() -> Tree:
-    answer: Tree = json.loads(_ask("SELECT json_serialize_sql('SELECT 1')"))
-    return answer
+def _empty_select() -> tuple[str, str]:
+    """What stands before and after the only expression of a serialised SELECT."""
+    answer = json.loads(_ask("SELECT json_serialize_sql('SELECT 1')"))
+    answer["statements"][0]["node"]["select_list"] = ["here"]
+    before, _, after = json.dumps(answer).partition('"here"')
+    return before, after
 
 
 def sql_of(expression: Expression) -> str:

@@ -25,7 +25,7 @@ from borealis_py.query.names import STIME
 from borealis_py.types.arrow import JSON, said
 from borealis_py.types.values import normal_json
 
-RULES = 5
+RULES = 7
 """Version of our own rules that affect results: fold, total order, kernel, partitions, and what becomes a dead letter.
 Increase it with every change after which the same log gives other rows or dead letters (`tests/engine/test_rules.py`).
 """
@@ -68,6 +68,14 @@ _KEYS = pa.record_batch(
     }
 ).append_column("day", pa.array([date.min, date.max, *(date(2024, 2, n) for n in range(26, 30)), None]))
 
+# Clocks of zones with other rules, over 130 years: days and windows go by them.
+_ZONES_TEST = """
+SELECT z, us, timezone(z, make_timestamptz(us)) AS shown
+FROM unnest(['Europe/Berlin', 'America/Sao_Paulo', 'Africa/Cairo', 'Africa/Casablanca', 'Pacific/Apia', 'Asia/Tehran',
+             'Australia/Lord_Howe', 'America/Vancouver']) AS zones(z),
+     (SELECT (i * 151 - 12000) * 86400000000 AS us FROM range(300) t(i))
+ORDER BY z, us
+"""
 
 _SPACED = b' { "a" : 1.10 , "b" : [ 1E2 , "\\u00e9 " ] } '
 
@@ -82,6 +90,7 @@ def self_test() -> str:
         )
         computed = canonical_hash(single_batch(table.to_arrow_table()))
         computed += canonical_hash(single_batch(connection.execute(_TYPES_TEST).to_arrow_table()))
+        computed += canonical_hash(single_batch(connection.execute(_ZONES_TEST).to_arrow_table()))
     finally:
         connection.close()
     fallen = partitions_of(_KEYS, _KEYS.schema.names, 1 << 32).tolist()

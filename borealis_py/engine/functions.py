@@ -91,6 +91,22 @@ AGGREGATES = frozenset(_AGGREGATES.split())
 BY_NAME = frozenset({"list_aggregate", "list_aggr", "array_aggregate", "array_aggr", "aggregate"})
 """These take the name of an aggregate as their second argument, a literal; the same list applies to it."""
 
+_IN_DOUBLES = """
+    + - * / // % ** ^ @ <-> <=> bar
+    array_cosine_distance array_cosine_similarity array_cross_product array_distance array_dot_product
+    array_inner_product array_negative_dot_product array_negative_inner_product list_cosine_distance
+    list_cosine_similarity list_distance list_dot_product list_inner_product list_negative_dot_product
+    list_negative_inner_product
+    list_avg list_entropy list_kurtosis list_kurtosis_pop list_product list_sem list_skewness list_stddev_pop
+    list_stddev_samp list_var_pop list_var_samp
+    avg corr covar_pop covar_samp entropy favg fsum kahan_sum kurtosis kurtosis_pop mean product regr_avgx regr_avgy
+    regr_count regr_intercept regr_r2 regr_slope regr_sxx regr_sxy regr_syy sem skewness stddev stddev_pop stddev_samp
+    sumkahan var_pop var_samp variance
+"""
+IN_DOUBLES = frozenset(_IN_DOUBLES.split()) | (frozenset(_MATH.split()) - {"greatest", "least", "nullif"})
+"""These compute, and take doubles where they have no decimals: their results are as exact as a double. All others keep
+each value as it is: one that a double would not hold is an error of its row (`exact`)."""
+
 _TYPES = """
     BOOLEAN TINYINT SMALLINT INTEGER BIGINT HUGEINT UTINYINT USMALLINT UINTEGER UBIGINT UHUGEINT FLOAT DOUBLE DECIMAL
     VARCHAR BLOB BIT DATE TIME TIMESTAMP INTERVAL UUID LIST ARRAY STRUCT MAP UNION JSON

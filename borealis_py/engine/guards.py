@@ -8,11 +8,13 @@ bound, which is an error of the row. The bounds affect a query's results: every 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any
 
+from borealis_py.engine import clocks, exact
 from borealis_py.engine.checks import MOVED_MAX, WORK_MAX, looks_far, pattern_size
-from borealis_py.engine.functions import AGGREGATES
+from borealis_py.engine.functions import AGGREGATES, BY_NAME
 
 Tree = dict[str, Any]
 TEXT = "VARCHAR"
@@ -73,6 +75,8 @@ _LENGTH = {TEXT: "strlen", "BLOB": "octet_length"}
 
 _ZONED = "TIMESTAMP WITH TIME ZONE"
 """Its text may end in the name of a time zone (see `_ZONES`)."""
+_UNREAD = re.compile(r'TIMESTAMP|DATETIME|"\s*(?:DATE|DECIMAL|NUMERIC|DEC)\b[^":]*"(?!\s*:)')
+"""Types of a structure, in capitals, whose values the engine would read by other rules than a CAST of text."""
 _STRUCTURES = {"from_json", "from_json_strict", "json_transform", "json_transform_strict"}
 
 
@@ -97,6 +101,7 @@ def guarded(tree: Tree, kind: Callable[[Tree], str]) -> Tree:
 
     Raises:
         Unbounded: a check is needed where none can be inserted.
+        Inexact: an aggregate of decimals would round its result.
     """
 
     def go(value: Any) -> Any:
@@ -118,21 +123,63 @@ def cast_checked(before: Tree, child: Tree, kind: Callable[[Tree], str]) -> Tree
     """The checked operand of a CAST, where `child` is its operand with parts already checked; `child` if no check is
     needed.
     """
-    if constant(before["child"]):
+    timed, digits = clocks.time_in(before["cast_type"]), exact.digits_kept(before["cast_type"])
+    if constant(before["child"]) and timed is None and digits is None:
         return child
     top, of = names_of(before["cast_type"]), kind(before["child"])
-    zoned = _ZONED in str(before["cast_type"])
-    if zoned and of != TEXT and (TEXT in of or "JSON" in of):
-        raise Unbounded(f"a CAST to {_ZONED} takes text, but nothing that texts are in: read each of them by itself")
+    zoned = timed == _ZONED
+    if timed and ((of != TEXT and (TEXT in of or "JSON" in of)) or (of == TEXT and top & PARSED)):
+        raise Unbounded(f"a CAST to {timed} takes text, but nothing that texts are in: read each of them by itself")
+    if of == TEXT and clocks.reads_text(before["cast_type"]):
+        read = child if constant(before["child"]) else _call(_for("__short", before), child)
+        if timed == clocks.DATE:
+            if constant(before["child"]) and not clocks.has_offset(before["child"]):
+                return child
+            read = _call("trim", read)  # as the engine reads dates
+        return {**_cast(read, _ZONED), "try_cast": before["try_cast"]}
+    if digits is not None and of in (TEXT, "JSON"):
+        return _number_read(before, child, digits, json=of == "JSON")
+    if of == TEXT and timed == clocks.TIME:
+        return _time_read(before, child)
+    if constant(before["child"]):
+        return child
     if top & WHOLE:
         return child
     if of != TEXT:
         return _if(_is(_call("__told", _cast(child, TEXT))), child) if TEXT in of else child
     if not top & PARSED:
-        return _call("__short_or_none" if before["try_cast"] else "__short", child)
+        return _call(_for("__short", before), child)
     if zoned:
         return _call("__short", child)
     return _call("__nested", child if "JSON" in top else _call("__told", child))
+
+
+def _number_read(before: Tree, child: Tree, digits: int, *, json: bool) -> Tree:
+    """The operand of a CAST of text to an exact number, which is not rounded. Raises exact.Inexact."""
+    type_ = exact.spelled(before["cast_type"])
+    known = _literal(before["child"])
+    if known is not None and not before["try_cast"] and exact.digits_of(known) > digits:
+        raise exact.Inexact(exact.text_reason(known, digits, type_))
+    text = child
+    if json:  # a text in JSON has quotes; of a number the engine would take a double
+        text = _call("nullif", _call("trim", _cast(child, TEXT), _text('"')), _text("null"))
+    if not constant(before["child"]):
+        text = _call(_for("__short", before), text)
+    return _call(_for("__exact", before), text, _number(digits), _text(type_))
+
+
+def _time_read(before: Tree, child: Tree) -> Tree:
+    """The operand of a CAST of text to a time of day, which has no offset. Raises clocks.WrongClock."""
+    known = _literal(before["child"])
+    if known is not None and not before["try_cast"] and clocks.shows_zone(known):
+        raise clocks.WrongClock(clocks.offset_reason(known))
+    text = child if constant(before["child"]) else _call(_for("__short", before), child)
+    return _call(_for("__clock", before), text)
+
+
+def _for(check: str, cast: Tree) -> str:
+    """The check to call for a CAST, or that which a TRY_CAST takes for null."""
+    return f"{check}_or_none" if cast["try_cast"] else check
 
 
 def names_of(type_: Tree) -> set[str]:
@@ -162,6 +209,9 @@ def _checked(before: Tree, call: Tree, kind: Callable[[Tree], str]) -> Tree:
     def of(at: int) -> str:
         return kind(written[at]) if at < len(written) else ""
 
+    chosen = _literal(written[1]) if name in BY_NAME and len(written) > 1 else None
+    if exact.interpolates(name, chosen) and (rounds := exact.objection(name, of(0), chosen)) is not None:
+        raise exact.Inexact(rounds)
     for at in range(len(children)) if name == "json_merge_patch" else _JSON_TEXTS.get(name, ()):
         put(at, lambda text: _call("__nested", text))
     if name in _JSON_PATHS and of(1) in _TEXTS:
@@ -204,8 +254,11 @@ def _checked(before: Tree, call: Tree, kind: Callable[[Tree], str]) -> Tree:
 
 def _check_structure(written: list[Tree]) -> None:
     structure = _literal(written[1]) if len(written) > 1 else None
-    if structure is None or "TIME ZONE" in structure.upper() or "TIMESTAMPTZ" in structure.upper():
-        raise Unbounded(f"write the structure of the JSON as one text, without {_ZONED}: take such times as VARCHAR")
+    if structure is None or _UNREAD.search(structure.upper()):
+        raise Unbounded(
+            f"write the structure of the JSON as one text, without {clocks.TIMESTAMP}, DATE and DECIMAL: take such "
+            "values as VARCHAR, and CAST each"
+        )
 
 
 def _built(name: str, children: list[Tree], of: Callable[[int], str]) -> list[Tree]:

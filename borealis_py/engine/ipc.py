@@ -74,7 +74,10 @@ def claims(payload: bytes, schema: pa.Schema) -> list[Claims]:
         pa.ArrowInvalid, OSError, EOFError: it is not a stream.
     """
     reader = pa.ipc.MessageReader.open_stream(pa.py_buffer(payload))
-    told = pa.ipc.read_schema(reader.read_next_message())
+    first = reader.read_next_message()
+    if first.type != "schema":  # Arrow has checked the metadata as those of what it is, and reads them as a schema
+        raise Unclaimed("it does not begin with a schema")
+    told = pa.ipc.read_schema(first)
     if not told.equals(schema):
         raise Unclaimed(f"columns ({spell(told)}), expected ({spell(schema)})")
     found: list[Claims] = []

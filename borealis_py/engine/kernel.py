@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Container, Iterator, Mapping, Sequence
 
+import msgspec
+import numpy as np
 import pyarrow as pa
 
 from borealis_py.engine.applied.apply import ApplyOperator
@@ -20,16 +22,18 @@ from borealis_py.engine.duck.statement import Duck
 from borealis_py.engine.fingerprint import fingerprint
 from borealis_py.engine.keyed.join import JoinOperator
 from borealis_py.engine.keyed.keeping import KeepingOperator
-from borealis_py.engine.operators import NodeOutputs, Partial, Slice, WindowedOperator
+from borealis_py.engine.operators import NodeOutputs, Partial, Slice, WindowedOperator, dead_letter_values
 from borealis_py.engine.partitioner import split_by_partition
+from borealis_py.engine.row_limit import RowLimit
 from borealis_py.engine.rows import ArrowRows, buckets_of, by_bucket, in_buckets, joined
 from borealis_py.engine.state.increments import StatePart, WindowEntries
 from borealis_py.protocol.settings import ROW_MAX_BYTES
 from borealis_py.query.errors import QueryError, did_you_mean
 from borealis_py.query.functions import CodeStore
+from borealis_py.query.names import STIME
 from borealis_py.query.spec import AppSpec
 from sunion.errors import EngineOutOfMemory
-from sunion.model import Output
+from sunion.model import Output, Reject
 
 KernelState = tuple[tuple[Partial, ...], ...]
 """For each window operator, its buckets' partials, in bucket order; for each distinct, over, lookup, count window and
@@ -59,6 +63,7 @@ class DuckKernel(ArrowRows, ArrowRowCodec):
         self._operators = compiled.operators
         self._joins = any(isinstance(op, JoinOperator) for op in compiled.operators)
         self._kept = [part for op in compiled.operators for part in _state_parts(op)]
+        self._limit = RowLimit(compiled.schema, duck.row_max_bytes, app.label(node))
         ArrowRowCodec.__init__(self, compiled.schema, self._kept)
 
     @property
@@ -169,11 +174,23 @@ class DuckKernel(ArrowRows, ArrowRowCodec):
                 slots.append(found)
             else:
                 slots.append(operator.run(part, slots))
-        rows = slots[-1]
+        rows = self._fitting(part, slots[-1])
         results = {} if rows is None else dict(by_bucket(rows, buckets_of(rows, part.width_us)))
         for bucket in sorted(results.keys() | part.rejects.keys()):
             outputs[bucket] = Output(results.get(bucket), tuple(part.rejects.get(bucket, ())))
         return tuple(after)
+
+    def _fitting(self, part: Slice, rows: pa.RecordBatch | None) -> pa.RecordBatch | None:
+        """The results without those that are too large for a record, which are dead letters: no broker would take them,
+        and a stream stands still until all of a bucket is written."""
+        if rows is None or not (bad := self._limit.refused(rows)):
+            return rows
+        for at, reason in bad.items():
+            stime = rows.column(STIME)[at].as_py()
+            raw = msgspec.json.encode(dead_letter_values(rows, at))
+            part.refuse(stime // part.width_us, Reject(self.node, -1, f"result at stime {stime}: {reason}", raw))
+        good = np.delete(np.arange(rows.num_rows), list(bad))
+        return rows.take(pa.array(good)) if len(good) else None
 
     def close(self) -> None:
         """Release the engine's memory. The kernel cannot be used afterwards."""
@@ -190,7 +207,7 @@ def _state_parts(operator: Operator) -> tuple[StatePart, ...]:
 def _lookback(operator: Operator) -> int:
     """How many earlier buckets a result of this operator may depend on."""
     if isinstance(operator, WindowedOperator):
-        return operator.size - 1
+        return operator.times.longest - 1
     return operator.lookback if isinstance(operator, KeepingOperator) else 0
 
 

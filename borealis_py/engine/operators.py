@@ -23,6 +23,7 @@ from borealis_py.engine.partitioner import part_of, sort_by_key
 from borealis_py.engine.poison_rows import Runs, group_numbers, isolate_bad_rows, run_by_group, run_by_part
 from borealis_py.engine.rows import buckets_of, by_bucket, joined, merge, runs_of, sorted_by_stime
 from borealis_py.engine.sums.grouped import GroupedSums
+from borealis_py.engine.window_times import WindowTimes
 from borealis_py.query.names import STIME
 from borealis_py.types.arrow import said
 from sunion.model import Reject
@@ -139,25 +140,26 @@ class StatementOperator:
 
 @dataclass(frozen=True)
 class WindowedOperator(ABC):
-    """Something computed over windows of the rows of operator `input`. `every`, `size` in buckets, each `width_us`
-    microseconds wide.
+    """Something computed over windows of the rows of operator `input`. `times`: when they begin and end, in buckets,
+    each `width_us` microseconds wide.
 
     `collect` turns rows into partials, one per bucket and key, with the bucket as first column and `partial_schema`
     (None: the partials are the rows themselves, with `columns`). `schema`: of the results, which are grouped by `keys`.
-    `node`: named as the source of its dead letters.
+    `node`: named as the source of its dead letters. `whole_us`: windows that begin before this stime (microseconds)
+    have no result, since rows of theirs were never read.
     """
 
     operator_class: ClassVar = OperatorClass.CONVERGENT
     node: str
     input: int
-    size: int
-    every: int
+    times: WindowTimes
     width_us: int
     keys: tuple[str, ...]
     columns: tuple[str, ...]
     collect: Statement | GroupedSums | None
     partial_schema: pa.Schema
     schema: pa.Schema
+    whole_us: int
 
     @property
     def inputs(self) -> tuple[int, ...]:
@@ -168,8 +170,8 @@ class WindowedOperator(ABC):
         content = [*state, *(self._collected(part, rows) if rows is not None else ())]
         if not content:
             return None, ()
-        needed = self._next_end(part.end) - self.size
-        if self._next_end(max(content[0][0], part.first)) > part.end:  # live, mostly: none closes
+        needed = self.times.begin(self.times.next_end(part.end))
+        if self.times.next_end(max(content[0][0], part.first)) > part.end:  # live, mostly: none closes
             return None, tuple(entry for entry in content if entry[0] >= needed)
         buckets = np.array([bucket for bucket, _ in content])
         found = joined([self._closed(part, windows) for windows in self._windows(part, buckets, content)])
@@ -184,10 +186,6 @@ class WindowedOperator(ABC):
         if found is not None:
             yield from by_bucket(found.select(self.partial_schema.names), found.column(0).to_numpy())
 
-    def _next_end(self, cursor: int) -> int:
-        """End (in buckets, exclusive) of the first window that closes with bucket `cursor` or later."""
-        return (cursor // self.every + 1) * self.every
-
     def _windows(
         self, part: Slice, buckets: np.ndarray, content: Sequence[Partial]
     ) -> Iterator[list[tuple[int, Sequence[Partial]]]]:
@@ -198,12 +196,14 @@ class WindowedOperator(ABC):
         """
         some: list[tuple[int, Sequence[Partial]]] = []
         rows = 0
-        for run in np.split(buckets, np.flatnonzero(np.diff(buckets) > self.size) + 1):
-            first = self._next_end(max(int(run[0]), part.first))
-            ends = np.arange(first, min(int(run[-1]) + self.size, part.end) + 1, self.every)
-            low, high = np.searchsorted(buckets, ends - self.size), np.searchsorted(buckets, ends)
-            for end, one, other in zip(ends.tolist(), low.tolist(), high.tolist(), strict=True):
-                if one == other:
+        longest = self.times.longest
+        for run in np.split(buckets, np.flatnonzero(np.diff(buckets) > longest) + 1):
+            last = min(int(run[-1]) + longest, part.end)
+            begins, ends = self.times.between(max(int(run[0]), part.first), last)
+            low, high = np.searchsorted(buckets, begins), np.searchsorted(buckets, ends)
+            bounds = (begins.tolist(), ends.tolist(), low.tolist(), high.tolist())
+            for begin, end, one, other in zip(*bounds, strict=True):
+                if one == other or begin * self.width_us < self.whole_us:
                     continue
                 size = sum(batch.num_rows for _, batch in content[one:other])
                 if some and rows + size > CLOSE_ROWS:
@@ -249,14 +249,15 @@ class WindowOperator(WindowedOperator):
         end = rows.column(0)[0].as_py()
         groups = GroupNumbers(self.rank, rows)
         result, bad = run_by_group(self.close, rows, groups)
-        start_us, end_us = (end - self.size) * self.width_us, end * self.width_us
+        start_us, end_us = self.times.begin(end) * self.width_us, end * self.width_us
         for group, reason in sorted(bad.items()):
             refuse_window(part, self.node, start_us, end_us, groups.keys(group, self.keys), reason)
         return result
 
     def _frame(self, result: pa.RecordBatch) -> pa.RecordBatch:
-        ends = result.column(0).to_numpy() * self.width_us
-        start, end, stime = (pa.array(v) for v in (ends - self.size * self.width_us, ends, ends - 1))
+        closed = result.column(0).to_numpy()
+        begins, ends = self.times.begins(closed) * self.width_us, closed * self.width_us
+        start, end, stime = (pa.array(v) for v in (begins, ends, ends - 1))
         return pa.RecordBatch.from_arrays([start, end, *result.columns[1:], stime], schema=self.schema)
 
 

@@ -107,7 +107,7 @@ def _blame(runs: Runs, batch: pa.RecordBatch, group: np.ndarray, count: int, err
             runs.run(part)
         except RowError as exc:
             if high - low == 1 and (again := _confirmed(runs, part, exc)) is not None:
-                bad[low] = again
+                bad[low] = _explained(runs, part, again)
             return True
         return False
 
@@ -127,12 +127,19 @@ def _blame(runs: Runs, batch: pa.RecordBatch, group: np.ndarray, count: int, err
 
 def _all_or_none(runs: Runs, rows: pa.RecordBatch, count: int, error: RowError, bad: dict[int, str]) -> Isolated:
     """These rows failed together: all units are to blame, unless the process was at fault."""
-    if error.sure:
-        return Isolated(None, {unit: bad.get(unit, str(error)) for unit in range(count)})
-    try:
-        return Isolated(runs.run_afresh(rows), bad)
-    except RowError as exc:
-        return Isolated(None, {unit: bad.get(unit, str(exc)) for unit in range(count)})
+    again = str(error)
+    if not error.sure:
+        try:
+            return Isolated(runs.run_afresh(rows), bad)
+        except RowError as exc:
+            again = str(exc)
+    reason = _explained(runs, rows, again)
+    return Isolated(None, {unit: bad.get(unit, reason) for unit in range(count)})
+
+
+def _explained(runs: Runs, rows: pa.RecordBatch, reason: str) -> str:
+    """The reason with the expression to blame; a function of ours names itself."""
+    return runs.explained(rows, reason) if isinstance(runs, Statement) else reason
 
 
 def _confirmed(runs: Runs, rows: pa.RecordBatch, error: RowError) -> str | None:

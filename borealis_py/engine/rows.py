@@ -158,7 +158,7 @@ class ArrowRows:
 
 
 def row_sizes(batch: pa.RecordBatch) -> np.ndarray:
-    """Size of each row in bytes: that of its texts and bytes, plus 8 for every other value."""
+    """Size of each row in bytes: that of its values, as `types.arrow.sizes` counts."""
     sizes = np.zeros(batch.num_rows, dtype=np.int64)
     for column in batch.columns:
         sizes += sizes_of(column)

@@ -4,19 +4,24 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 
 import pyarrow as pa
 
 from borealis_py.engine import aggregates as agg
+from borealis_py.engine.causes import ExpressionStage
 from borealis_py.engine.duck.statement import Statement
 from borealis_py.engine.expressions import Expression, Tree, sql_of, to_sql
 from borealis_py.engine.operators import WindowOperator
-from borealis_py.engine.statements import Relation, Sql, StatementCompiler, q
+from borealis_py.engine.statements import Relation, Sql, StatementCompiler, part_of, q
 from borealis_py.engine.sums import plain
 from borealis_py.engine.sums.grouped import GroupedSums
+from borealis_py.engine.window_times import WindowTimes, times_of
+from borealis_py.engine.zones import NoZone
+from borealis_py.query.errors import QueryError
 from borealis_py.query.names import STIME, WINDOW_END, WINDOW_START, base_name
-from borealis_py.query.plan import CountWindowOp, SessionWindowOp, TopOp, WindowOp
+from borealis_py.query.plan import CountWindowOp, SessionWindowOp, TopOp, WindowApplyOp, WindowOp
 
 _INT = pa.int64()
 
@@ -28,11 +33,19 @@ def windows_of(c: StatementCompiler, op: WindowOp | TopOp, source: Relation) -> 
         WindowOperator,
         node=base_name(c.node),
         input=source.slot,
-        size=op.size_us // bucket,
-        every=op.every_us // bucket,
+        times=window_times(c, op),
         width_us=bucket,
         keys=op.keys,
+        whole_us=c.whole_us,
     )
+
+
+def window_times(c: StatementCompiler, op: WindowOp | TopOp | WindowApplyOp) -> WindowTimes:
+    """When the windows of an operator begin and end. Raises QueryError."""
+    try:
+        return times_of(op, c.app.bucket_us)
+    except NoZone as exc:
+        raise QueryError(f"window of {c.label}: {exc}") from None
 
 
 def numbering(c: StatementCompiler, keys: Sequence[str], rows: pa.Schema, where: str) -> Statement | None:
@@ -72,7 +85,7 @@ class AggregateCompiler:
 
     def _argument_type(self, call: Tree) -> str:
         sql = agg.argument(call)
-        return self._c.type_of(self._source, sql, self._expressions[0]) if sql else ""
+        return self._c.type_of(self._source, sql, replace(self._expressions[0], tree=call)) if sql else ""
 
     def _columns(self) -> tuple[str, ...]:
         """The columns that windows computed from rows need; one at least."""
@@ -86,16 +99,20 @@ class AggregateCompiler:
         by = [*windows, *self._keys]
         combined = ", ".join([*by, *(f"{sql} AS __a{i}" for i, sql in enumerate(inner))])
         nested: Sql = lambda name: f"SELECT {combined} FROM {name}{_group_by(by)}"  # noqa: E731
-        selected, fields = list(by), [feed.field(k) for k in self._op.keys]
+        selected, fields, ends = list(by), [feed.field(k) for k in self._op.keys], []
         relation = Relation(-1, feed, feed, nested)
-        for expression, (name, _), outer in zip(self._expressions, self._op.aggregates, outers, strict=True):
-            kind = self._c.type_of(relation, outer, expression)
+        kinds = self._c.types_of(relation, list(zip(outers, self._expressions, strict=True)))
+        for expression, (name, _), outer, kind in zip(
+            self._expressions, self._op.aggregates, outers, kinds, strict=True
+        ):
             cast, arrow = self._c.column(kind, expression)
+            ends.append(part_of(expression, f"CAST({outer} AS {cast})"))
             selected.append(f"CAST({outer} AS {cast}) AS {q(name)}")
             fields.append(pa.field(name, arrow))
+        stage = ExpressionStage(nested, tuple(ends), self._source.stage(()).types)
         columns, order = ", ".join(selected), _order_by([windows[0], *self._keys])
         sql: Sql = lambda name: f"SELECT {columns} FROM ({nested(name)}){order}"  # noqa: E731
-        return self._c.statement(sql, feed, self._where), fields
+        return self._c.statement(sql, feed, self._where, stages=(stage,)), fields
 
     def _rank(self, partial: pa.Schema) -> Statement | None:
         return numbering(self._c, self._op.keys, partial, self._where)
@@ -153,11 +170,23 @@ class WindowCompiler(AggregateCompiler):
         inner = [part.combine(of) for part, of in zip(parts, names, strict=True)]
         columns, group, order = ", ".join([*by, *selected]), _group_by(by), _order_by(by)
         sql: Sql = lambda feed: f"SELECT {columns} FROM ({self._bucketed(feed)}){group}{order}"  # noqa: E731
-        statement = self._c.statement(sql, self._source.base, self._where, partial=True)
+        stages = (*self._source.stages, self._collected(calls, parts))
+        statement = self._c.statement(sql, self._source.base, self._where, partial=True, stages=stages)
         found = None if self._source.chain else plain.of_rows(calls, self._source.base)
         if found is None or not plain.groups_by(self._op.keys, self._source.base):
             return statement, inner
         return GroupedSums(statement, STIME, self._c.app.bucket_us, self._op.keys, found), inner
+
+    def _collected(self, calls: list[Tree], parts: list[agg.Decomposed]) -> ExpressionStage:
+        """The partials of a row, as parts of the expressions that they are of."""
+        whole = {to_sql(call): part for call, part in zip(calls, parts, strict=True)}
+        found = [
+            part_of(expression, sql)
+            for expression in self._expressions
+            for call in expression.aggregates()
+            for sql in whole[to_sql(call)].parts
+        ]
+        return self._source.stage(found)
 
     def _partial_names(self, parts: list[agg.Decomposed]) -> list[list[str]]:
         """The names of each call's partials."""
@@ -184,7 +213,7 @@ class WindowCompiler(AggregateCompiler):
             return None, columns, schema
         selected = ", ".join([agg.BUCKET, *(q(n) for n in columns)])
         sql: Sql = lambda feed: f"SELECT {selected} FROM ({self._bucketed(feed)})"  # noqa: E731
-        return self._c.statement(sql, self._source.base, self._where), columns, schema
+        return self._c.statement(sql, self._source.base, self._where, stages=self._source.stages), columns, schema
 
 
 def _group_by(columns: Sequence[str]) -> str:

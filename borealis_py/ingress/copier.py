@@ -83,9 +83,21 @@ class Copier:
     def begin(self, offsets: Mapping[int, int], now_us: int) -> None:
         """Copy these partitions, each from where some input that it feeds has not got further."""
         for p, offset in sorted(offsets.items()):
-            self._topic.open(p, offset, now_us)
+            self._topic.open(p, offset, now_us, self._writers[self._plan.refuser(p)].topic_id)
             self._rule.open(p, offset)
         self._feed(offsets)
+
+    def _adopt(self, topic_id: str, now_us: int) -> None:
+        """Name the topic in which offsets count from now on. Those of another one are void, all in one record: who
+        takes over must not take them for offsets of this one."""
+        for i, writer in enumerate(self._writers):
+            if writer.topic_id in ("", topic_id) or writer.ended:
+                writer.topic_id = topic_id
+                continue
+            if writer.collecting:
+                writer.flush(writer.boundary, now_us)
+            writer.topic_id = topic_id
+            writer.at |= {p: NOT_BEGUN for p, at in writer.at.items() if at and self._plan.refuser(p) == i}
 
     def _grow(self, new: Sequence[int], now_us: int) -> None:
         """Copy partitions that the topic did not have before, from their beginning."""
@@ -112,6 +124,8 @@ class Copier:
     def _feed(self, partitions: Iterable[int]) -> None:
         for i, writer in enumerate(self._writers):
             self._rule.feed(i, self._plan.feeders(i, partitions), writer.boundary)
+            if i == self._plan.rest and not writer.spoken:
+                self._rule.unspoken(i)
 
     # A turn -----------------------------------------------------------------------------------------------------------
 
@@ -153,6 +167,8 @@ class Copier:
         if full:
             self._fronts.hold_up_nobody(p for p, queue in topic.queues.items() if now_us - queue.moved_us >= STALLED_US)
             return []
+        if topic.topic_id:
+            self._adopt(topic.topic_id, now_us)
         self._starts = {p: start for p, start in self._starts.items() if not start.turn(now_us)}
         topic.poll(now_us)
         self._copy(now_us)
@@ -210,6 +226,8 @@ class Copier:
 
     def _ask(self, now_us: int) -> None:
         """Ask for the ends when the clock has passed a bucket's end and the lateness."""
+        if self._topic.settled:
+            self._due_us = None
         if self._topic.asking or (self._due_us is not None and now_us < self._due_us):
             return
         lag, width = self._plan.spec.lateness_us, self._buckets.width_us
@@ -283,7 +301,7 @@ class Copier:
     def _pass(self, queue: PartitionQueue, gap: Gap, now_us: int) -> None:
         """Go on behind records that nobody can read any more. A dead letter of each input names what it lost."""
         p, topic = queue.partition, self._plan.spec.topic
-        if gap.end is None:
+        if not gap.made_again:
             self._counts.lost += gap.to - gap.at
             for writer in (self._writers[i] for i in self._plan.fed_by(p)):
                 first = max(gap.at, writer.at.get(p, 0))  # it may have got further than another input
@@ -294,7 +312,7 @@ class Copier:
         else:
             self._counts.made_again += 1
             why = (
-                f"made again: {topic}[{p}] ends at {gap.end}, offset {gap.at} was next: the topic was deleted and "
+                f"made again: {topic}[{p}] {gap.made_again}, offset {gap.at} was next: the topic was deleted and "
                 "created again, and is copied from its beginning"
             )
             self._refuse(self._writers[self._plan.refuser(p)], p, NOT_BEGUN, why, now_us)
@@ -367,6 +385,7 @@ class Copier:
             stimes = part.stimes if mine is None else part.stimes[mine]
             known = stimes[stimes < future]
             if len(known):
+                writer.spoken = writer.spoken or i == self._plan.rest
                 self._rule.saw(i, partition, int(known.max()))
                 if found is not None:
                     self._rule.arrived(i, partition, int(found.offsets[-1]), now_us, int(known.max()))
@@ -374,6 +393,7 @@ class Copier:
         self._fronts.copied(partition, self._front(partition, part), given)
         if len(part.pings_at):
             for i in set(self._plan.inputs_of(partition, part.pings).tolist()):
+                self._writers[i].spoken = self._writers[i].spoken or i == self._plan.rest
                 self._rule.arrived(i, partition, last, now_us)
 
     def _flush(self, index: int, writer: InputWriter, now_us: int) -> None:

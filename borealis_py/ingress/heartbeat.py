@@ -18,8 +18,8 @@ from borealis_py.query.names import STIME
 from borealis_py.query.spec import AppSpec
 
 
-class _Compiler(StatementCompiler):
-    """`owner`: whose condition it is, for messages."""
+class RowCompiler(StatementCompiler):
+    """Compiles expressions over rows that are in no query yet. `owner`: whose they are, for messages."""
 
     def __init__(self, owner: str, duck: Duck) -> None:
         super().__init__(AppSpec(name="none", bucket_us=1, sources={}, queries={}), "", duck)
@@ -49,7 +49,7 @@ class RowCondition:
         schema = schema.remove(schema.get_field_index(STIME))
         self._duck = Duck(memory_bytes or MEMORY_BYTES)
         try:
-            compiler, rows = _Compiler(owner, self._duck), Relation(0, schema, schema)
+            compiler, rows = RowCompiler(owner, self._duck), Relation(0, schema, schema)
             expression = parse(text, ExpressionPlace(owner, where, rows.columns), aggregate=False)
             kind = compiler.type_of(rows, sql_of(expression), expression)
             if kind != "BOOLEAN":

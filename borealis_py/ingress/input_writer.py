@@ -3,6 +3,7 @@ record, so that they are in the log together or not at all (B48)."""
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Mapping
 
 import numpy as np
@@ -28,7 +29,8 @@ class InputWriter:
 
     Args:
         boundary, last_seq: the fold's, from which to continue.
-        at: how far each partition has been copied.
+        at: how far each partition has been copied. topic_id: of the topic in which that counts; "": not known.
+        spoken: of the input of all values that the user has not named: it has had a record.
         uid, epoch: of the claim.
         now_us: the last record counts as sent then.
     """
@@ -43,10 +45,14 @@ class InputWriter:
         last_seq: int,
         at: Mapping[int, int],
         now_us: int,
+        topic_id: str = "",
+        spoken: bool = False,
     ) -> None:
         self.boundary = boundary
         self.last_seq = last_seq
         self.at = dict(at)
+        self.topic_id = topic_id
+        self.spoken = spoken
         self.sent_us = now_us
         """When the last record was made."""
         self.rows = self.rejected = self.late = 0
@@ -57,12 +63,24 @@ class InputWriter:
         """Offset up to which the input's log was read without finding a newer claim."""
         self.made = self.stored = 0
         """Records made, and how many of them have been read back from the input's log."""
+        self._unheard: deque[int] = deque()  # when those were made that have not been
         self._target, self._codec, self._uid, self._epoch = target, codec, uid, epoch
         self._parts: list[InputPart] = []
         self._first_seq = last_seq + 1
         self._bytes = self._rows = 0
         self._out: list[NewRecord] = []
         self._out_bytes = 0
+
+    @property
+    def unheard_us(self) -> int | None:
+        """When the first of the records was made that have not been read back; None: all have been."""
+        return self._unheard[0] if self._unheard else None
+
+    def heard(self, read_to: int, stored: int) -> None:
+        """Take how far the input's log has been read, and how many of the records have been found in it."""
+        self.read_to, self.stored = read_to, stored
+        while len(self._unheard) > self.made - stored:
+            self._unheard.popleft()
 
     @property
     def collecting(self) -> bool:
@@ -120,6 +138,8 @@ class InputWriter:
             self.read_to,
             tuple(rejects),
             tuple(sorted(self.at.items())),
+            self.topic_id,
+            self.spoken,
         )
         payload = self._codec.encode(rows[0] if len(rows) == 1 else pa.concat_batches(rows)) if rows else b""
         buckets = self._target.buckets
@@ -130,6 +150,7 @@ class InputWriter:
         self._out_bytes += self._bytes
         self._first_seq, self._bytes, self._rows, self.sent_us = self.last_seq + 1, 0, 0, now_us
         self.made += 1
+        self._unheard.append(now_us)
 
     def drain(self) -> list[NewRecord]:
         """The records made since the last call, in order."""

@@ -184,8 +184,7 @@ class InputLogs:
     def _take_settings(self, records: Sequence[Record]) -> None:
         source, app_uid = base_name(self._plan.targets[0].source), self.life.app_uid
         for record in records:
-            key = (record.key or b"").decode(errors="replace")
-            self.settings = self.settings.after(source, app_uid, key, record.value)
+            self.settings = self.settings.after(source, app_uid, record)
 
     def _look(self) -> None:
         """Check the description, if there is one: nothing written for an earlier life counts. Raises BegunAnew."""

@@ -19,12 +19,15 @@ class IngressPlan:
     """One foreign topic and the inputs that it feeds.
 
     `spec`: as the app describes it, with its number of inputs. `columns`: of its rows, with their types. `targets`: one
-    for each input, in order: partition i of the source.
+    for each input, in order: partition i of the source. `begin`: of a topic that is read from its end, the offset where
+    each partition begins; later partitions begin at their first record. None: where the topic ends when nobody has
+    copied it yet.
     """
 
     spec: IngressSpec
     columns: Mapping[str, str]
     targets: tuple[Target, ...]
+    begin: tuple[int, ...] | None = None
 
     def __post_init__(self) -> None:
         if not self.targets or len(self.targets) != self.spec.inputs:
@@ -34,6 +37,11 @@ class IngressPlan:
     def name(self) -> str:
         """The topic in messages."""
         return f"topic {self.spec.topic!r}"
+
+    @property
+    def rest(self) -> int | None:
+        """The input that takes the values that the user has not named; None: there is none."""
+        return len(self.spec.values) if self.spec.by is not None and self.spec.other else None
 
     def feeders(self, index: int, partitions: Iterable[int]) -> tuple[int, ...]:
         """Which of these partitions feed input `index`."""

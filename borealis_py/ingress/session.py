@@ -111,9 +111,9 @@ class IngressSession:
         return () if self._copier is None else self._copier.missing
 
     @property
-    def silent(self) -> bool:
-        """Whether this process owns the inputs, but cannot learn the topic's ends, and writes nothing."""
-        return self._silence is not None and self._silence.silent
+    def silent(self) -> str:
+        """Why this process, although it owns the inputs, writes nothing; empty: it does, or owns none."""
+        return "" if self._silence is None else self._silence.why
 
     @property
     def positions(self) -> Mapping[int, int]:
@@ -256,7 +256,10 @@ class IngressSession:
         assert owner.end is not None
         fold, at = owner.end.fold, owner.end.at or {}
         codec = self._codecs[index]
-        return InputWriter(owner.target, codec, self._uid, owner.epoch, fold.boundary, fold.last_seq, at, now_us)
+        return InputWriter(
+            owner.target, codec, self._uid, owner.epoch, fold.boundary, fold.last_seq, at, now_us, owner.end.topic_id,
+            owner.end.spoken,
+        )  # fmt: skip
 
     def _step_down(self, why: str) -> None:
         log.warning(why, uid=self._uid)
@@ -288,6 +291,8 @@ class IngressSession:
         for writer in self._writers:  # an owner before may have told some inputs where to begin: all begin there
             begin = {p: writer.at.get(p, offset) for p, offset in begin.items()}
         told = True
+        for writer in self._writers:
+            writer.topic_id = writer.topic_id or self._topic.topic_id
         for i, writer in reversed(list(enumerate(self._writers))):
             own = {p: begin[p] for p in self._plan.feeders(i, begin)}
             if not own or self._inputs.owners[i].positioned:
@@ -301,13 +306,15 @@ class IngressSession:
 
     def _must_be_silent(self, now_us: int) -> bool:
         assert self._silence is not None
+        for writer, owner in zip(self._writers, self._inputs.owners, strict=True):
+            writer.heard(owner.position, owner.stored)
         nothing = self._copier is not None and self._copier.abandoned  # of the topic need be known
-        return self._silence.look(now_us if nothing else self._topic.learned_us, now_us)
+        unheard_us = min((us for writer in self._writers if (us := writer.unheard_us) is not None), default=None)
+        return self._silence.look(now_us if nothing else self._topic.learned_us, unheard_us, now_us)
 
     def _tell(self, index: int, now_us: int) -> None:
         """Write a record that says how far its topic is copied, and that its owner lives."""
         writer = self._writers[index]
-        writer.read_to = self._inputs.owners[index].position
         writer.flush(writer.boundary, now_us)
         for record in writer.drain():
             self._inputs.append(record)
@@ -320,6 +327,9 @@ class IngressSession:
             log.warning(f"{self._plan.name} does not exist: once it does, it is copied from its beginning")
         if self._absent:  # any topic has a first partition; the others will be new
             return dict.fromkeys(range(topic.partitions or 1), 0)
+        if (begin := self._plan.begin) is not None:  # a partition that it does not name was added since
+            count = topic.partitions
+            return None if count is None else {p: begin[p] if p < len(begin) else 0 for p in range(count)}
         known: Mapping[int, int | None] | None
         if spec.start == "earliest":
             known = topic.starts()
@@ -350,8 +360,6 @@ class IngressSession:
 
     def _copy(self, now_us: int, new_ends: bool) -> None:
         assert self._copier is not None
-        for writer, owner in zip(self._writers, self._inputs.owners, strict=True):
-            writer.read_to, writer.stored = owner.position, owner.stored
         silent, settings = self._must_be_silent(now_us), self._inputs.settings
         for record in self._copier.turn(now_us, new_ends, silent, self._inputs.full, settings):
             self._inputs.append(record)

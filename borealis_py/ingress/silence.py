@@ -7,12 +7,15 @@ import structlog
 log = structlog.get_logger("borealis.ingress")
 
 SILENT_US = 2_000_000
-"""An owner that has not learned the topic's ends for this long writes nothing."""
+"""An owner that has not learned the topic's ends for this long, or not read back a record of its own, is silent."""
 
 
 class Silence:
-    """An owner falls silent while it cannot learn the topic's ends, for another may (B50). That there is no such topic
-    is something learned, too.
+    """An owner falls silent while it cannot learn the topic's ends (B50), or does not hear what it writes itself (B58),
+    for another may. That there is no such topic is something learned, too.
+
+    Who hears nothing of its own hears nothing of its users, either, nor that another has taken over: what it promises
+    by its clock may be wrong.
 
     Args:
         name: of the topic, in messages.
@@ -20,20 +23,27 @@ class Silence:
     """
 
     def __init__(self, name: str, since_us: int) -> None:
-        self.silent = False
-        """Nothing may be written."""
         self._name, self._since_us = name, since_us
+        self.why = ""
+        """Why nothing may be written; empty: it may."""
 
-    def look(self, learned_us: int | None, now_us: int) -> bool:
-        """Whether it must be silent now. `learned_us`: when the last question was asked that was answered."""
+    def look(self, learned_us: int | None, unheard_us: int | None, now_us: int) -> bool:
+        """Whether it must be silent now.
+
+        Args:
+            learned_us: when the last question was asked that was answered.
+            unheard_us: when the first of its records was made that it has not read back; None: it has read all.
+        """
         self._since_us = max(self._since_us, learned_us or 0)
-        silent = now_us - self._since_us > SILENT_US
-        if silent != self.silent:
-            self.silent = silent
-            if silent:
-                log.warning(
-                    f"{self._name}: its ends could not be learned for {SILENT_US // 1_000_000} s: another may take over"
-                )
+        why = ""
+        if unheard_us is not None and now_us - unheard_us > SILENT_US:
+            why = "what it writes itself cannot be read back"
+        elif now_us - self._since_us > SILENT_US:
+            why = "the topic's ends cannot be learned"
+        if why != self.why:
+            self.why = why
+            if why:
+                log.warning(f"{self._name}: {why}, for {SILENT_US // 1_000_000} s: another may take over")
             else:
-                log.info(f"{self._name}: its ends can be learned again")
-        return silent
+                log.info(f"{self._name}: its ends can be learned again, and what it writes itself be read back")
+        return bool(why)

@@ -11,7 +11,10 @@ from dataclasses import dataclass, replace
 import msgspec
 import structlog
 
+from borealis_py.log.base import Record
 from borealis_py.log.messages import EndOfSource, ExpectedSilence, PartitionSkip, decode
+from borealis_py.log.unreadable import ignored, small_number
+from borealis_py.types.values import short
 
 log = structlog.get_logger("borealis.settings")
 
@@ -28,18 +31,19 @@ class SourceSettings:
     skipped: frozenset[int] = frozenset()
     ending: bool = False
 
-    def after(self, source: str, app_uid: str, key: str, value: bytes | None) -> SourceSettings:
+    def after(self, source: str, app_uid: str, record: Record) -> SourceSettings:
         """The settings after one more record; one of another source, kind or life changes nothing.
 
         Args:
             source: the source's name. app_uid: the app's life.
-            key, value: of the record.
+            record: of the settings topic.
         """
+        key = (record.key or b"").decode(errors="replace")
         kind, _, name = key.partition("/")
         try:
-            return self._after(source, app_uid, kind, name, value or b"")
+            return self._after(source, app_uid, kind, name, record.value or b"")
         except (msgspec.MsgspecError, ValueError) as exc:
-            log.warning("setting ignored", key=key, why=str(exc))
+            ignored(log, "setting ignored", record, exc, key=key)
             return self
 
     def _after(self, source: str, app_uid: str, kind: str, name: str, value: bytes) -> SourceSettings:
@@ -63,6 +67,7 @@ NOTHING_SET = SourceSettings()
 
 
 def _number(text: str) -> int:
-    if not (text.isascii() and text.isdigit()):
-        raise ValueError(f"{text!r} is not the number of a partition")
-    return int(text)
+    number = small_number(text)
+    if number is None:
+        raise ValueError(f"{short(text)!r} is not the number of a partition")
+    return number

@@ -15,7 +15,7 @@ With `expect`, silence means that an input is missing. Its boundary then stays a
 record, so that what its producer kept meanwhile is not late when it comes. That may be many records, in several
 partitions: while rows are older than the lateness when they arrive, their producer is catching up, and only they move
 the boundary; and an arrival counts once all partitions of the input have been read up to ends that were asked for after
-it was seen.
+it was seen. Of inputs by value, the one that takes all other values is expected to speak only once it has.
 
 Partitions that were given up hold no boundary. An input that has no others goes with the clock; by the data, with those
 inputs that have some.
@@ -57,6 +57,8 @@ class InputTime:
     largest: int = NEVER
     seen: deque[tuple[int, int]] = field(default_factory=deque)
     """(when it was seen, arrival) of records that do not count yet, ascending."""
+    unspoken: bool = False
+    """It takes the values that nobody has named, and none has come yet: its silence means nothing."""
 
 
 class Watermarks:
@@ -88,6 +90,10 @@ class Watermarks:
                 own = boundary + self._lateness_us
                 time.largest = own if inputs == [index] else min(time.largest, own)
 
+    def unspoken(self, index: int) -> None:
+        """An input is not expected to speak before its first record."""
+        self._inputs[index].unspoken = True
+
     def counted(self, asked_us: int) -> None:
         """The broker, asked at `asked_us`, told that the topic has no other partitions than are fed into inputs."""
         self._counted_us = max(self._counted_us, asked_us)
@@ -111,6 +117,7 @@ class Watermarks:
         time, of = self._partitions[partition], self._inputs[index]
         time.largest = max(time.largest, largest)
         of.largest = max(of.largest, largest)
+        of.unspoken = False
 
     def arrived(self, index: int, partition: int, offset: int, now_us: int, stime: int | None = None) -> None:
         """The record of an input at this offset was read. It came after the last end that did not include it.
@@ -120,6 +127,7 @@ class Watermarks:
             stime: the largest of the rows up to there that came with it; None: it is a heartbeat.
         """
         time, of = self._partitions[partition], self._inputs[index]
+        of.unspoken = False
         after = next((asked for asked, end in reversed(time.told) if end <= offset), time.sure)
         came = after if stime is None else min(after, stime + self._lateness_us)
         if of.seen and (of.seen[-1][0] == now_us or len(of.seen) >= TOLD_MAX):
@@ -162,7 +170,7 @@ class Watermarks:
         while of.seen and of.seen[0][0] < sure:
             of.arrival = max(of.arrival, of.seen.popleft()[1])
         least = min((self._known(of, self._partitions[p]) for p in feeders), default=NEVER)
-        if self._expect_us is not None:  # rows of others move a shared partition, and do not prove that this one lives
+        if self._expected(of) is not None:  # rows of others move a shared partition, and prove no life of this input
             least = min(least, max(of.arrival, of.largest))
         return self._less_lateness(min(least, self._counted_us))
 
@@ -183,6 +191,11 @@ class Watermarks:
     def _known(self, of: InputTime, time: PartitionTime) -> int:
         if self._by_data:
             return time.largest
-        if self._expect_us is None or time.sure == NEVER:
+        expect_us = self._expected(of)
+        if expect_us is None or time.sure == NEVER:
             return max(time.largest, time.sure)
-        return max(time.largest, min(time.sure - self._expect_us, of.arrival))
+        return max(time.largest, min(time.sure - expect_us, of.arrival))
+
+    def _expected(self, of: InputTime) -> int | None:
+        """After how much silence the input is missing; None: silence means nothing."""
+        return None if of.unspoken else self._expect_us

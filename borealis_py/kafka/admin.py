@@ -5,6 +5,8 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from typing import NamedTuple
 
 from confluent_kafka import KafkaError, KafkaException, Producer
 from confluent_kafka.admin import (  # type: ignore[attr-defined]
@@ -20,8 +22,8 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]
 
 from borealis_py.kafka.access.refusals import listen
 from borealis_py.kafka.client import base_config, error_of, producer_config, translated, translating
-from borealis_py.log.base import LogError, TopicSpec
-from borealis_py.log.topics import SEGMENT_BYTES
+from borealis_py.log.base import LogError, Replication, TopicSpec
+from borealis_py.log.topics import MIN_INSYNC, SEGMENT_BYTES
 
 ANSWER_S = 5.0
 SETTLE_S = 15.0
@@ -31,11 +33,22 @@ FENCES_AT_ONCE = 8
 _NOT_ALLOWED = frozenset({KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError.CLUSTER_AUTHORIZATION_FAILED})
 
 
-class KafkaAdmin:
-    """`log.base.Admin`."""
+class Copies(NamedTuple):
+    """Of each topic that is made: how many copies it has (`replication`), and how many of them must have a record
+    before it is acknowledged (`min_insync_replicas`). None: as the cluster has it."""
 
-    def __init__(self, bootstrap: str, properties: Mapping[str, str]) -> None:
-        self._bootstrap, self._properties = bootstrap, properties
+    replication: int | None = None
+    min_insync_replicas: int | None = None
+
+
+CLUSTERS_COPIES = Copies()
+
+
+class KafkaAdmin:
+    """`log.base.Admin`. `copies`: of the topics that it creates."""
+
+    def __init__(self, bootstrap: str, properties: Mapping[str, str], copies: Copies = CLUSTERS_COPIES) -> None:
+        self._bootstrap, self._properties, self._copies = bootstrap, properties, copies
         with translating(bootstrap, "open an admin client"):
             self._client = AdminClient(base_config(bootstrap, properties))
 
@@ -46,24 +59,38 @@ class KafkaAdmin:
     def partitions(self, topic: str) -> int:
         """See `log.base.Admin.partitions`."""
         found = self._metadata().topics.get(topic)
+        if found is None:
+            self._refuse_hidden(topic)
         return 0 if found is None else len(found.partitions)
+
+    def _refuse_hidden(self, topic: str) -> None:
+        """A list leaves out what this user may not see; who asks for it by name is told. Raises LogError."""
+        with translating(self._bootstrap, f"see topic {topic}", lambda: listen(self._client)):
+            named = self._client.list_topics(topic, timeout=ANSWER_S).topics.get(topic)
+        if named is not None and named.error is not None and named.error.code() in _NOT_ALLOWED:
+            raise translated(self._bootstrap, f"see topic {topic}", named.error)
 
     def create(self, specs: Sequence[TopicSpec]) -> None:
         """Create the topics that do not exist yet, and wait until clients see them.
 
-        The replication factor is the cluster's default.
-
         Raises:
-            LogError: the cluster refused one of them, or an existing one has too few partitions; the message names it.
+            LogError: the cluster refused one of them, has fewer brokers than each is to have copies, or an existing one
+                has too few partitions; the message names it.
         """
-        there = self._metadata().topics
+        metadata = self._metadata()
+        there = metadata.topics
         self._refuse_smaller(there, specs)
         new = {spec.name: spec for spec in specs if spec.name not in there}
         if not new:
             return
+        self._refuse_few_brokers(len(metadata.brokers), next(iter(new)))
+        factor, least = self._copies.replication or -1, self._copies.min_insync_replicas
+        more = {} if least is None else {MIN_INSYNC: str(least)}
         answers = self._client.create_topics(
             [
-                NewTopic(s.name, num_partitions=s.partitions, replication_factor=-1, config=dict(s.config))
+                NewTopic(
+                    s.name, num_partitions=s.partitions, replication_factor=factor, config={**dict(s.config), **more}
+                )
                 for s in new.values()
             ],
             operation_timeout=ANSWER_S,
@@ -80,6 +107,15 @@ class KafkaAdmin:
             )
 
         self._settle(led, f"new topics have no leader yet: {', '.join(sorted(new))}")
+
+    def _refuse_few_brokers(self, brokers: int, topic: str) -> None:
+        wanted = self._copies.replication
+        if wanted is not None and wanted > brokers:
+            raise LogError(
+                f"topic {topic} is to have {wanted} copies (`topics: replication` of borealis.yaml), and the cluster "
+                f"at {self._bootstrap} has {brokers} broker{'s' if brokers > 1 else ''} now: set it to "
+                f"{brokers} or less, or start the others"
+            )
 
     def _refuse_smaller(self, there: Mapping[str, TopicMetadata], specs: Sequence[TopicSpec]) -> None:
         for spec in specs:
@@ -128,11 +164,55 @@ class KafkaAdmin:
                     refused[topic.name] = self._refusal(exc, topic.name, "ALTER_CONFIGS")
         return refused
 
-    def _refusal(self, exc: KafkaException, topic: str, operation: str) -> str:
+    def settings(self, names: Sequence[str]) -> Mapping[str, Mapping[str, str]]:
+        """See `log.base.Admin.settings`."""
+        there = self._metadata().topics
+        asked = [ConfigResource(ResourceType.TOPIC, name) for name in names if name in there]
+        found = dict[str, Mapping[str, str]]()
+        if not asked:
+            return found
+        for topic, answer in self._client.describe_configs(asked, request_timeout=2 * ANSWER_S).items():
+            with suppress(KafkaException):  # of one that may not be seen nothing is known
+                found[topic.name] = {name: entry.value or "" for name, entry in answer.result().items()}
+        return found
+
+    def replication(self, names: Sequence[str]) -> Replication:
+        """See `log.base.Admin.replication`."""
+        metadata = self._metadata()
+        placed = {name: metadata.topics[name].partitions.values() for name in names if name in metadata.topics}
+        copies = {name: min(len(one.replicas) for one in some) for name, some in placed.items() if some}
+        return Replication(len(metadata.brokers), copies)
+
+    def set(self, values: Mapping[str, Mapping[str, str]]) -> Mapping[str, str]:
+        """See `log.base.Admin.set`."""
+        there, refused = self._metadata().topics, dict[str, str]()
+        changed = [
+            ConfigResource(
+                ResourceType.TOPIC,
+                topic,
+                incremental_configs=[
+                    ConfigEntry(name, value, incremental_operation=AlterConfigOpType.SET)
+                    for name, value in some.items()
+                ],
+            )
+            for topic, some in values.items()
+            if topic in there and some
+        ]
+        if not changed:
+            return refused
+        for topic, answer in self._client.incremental_alter_configs(changed, request_timeout=2 * ANSWER_S).items():
+            try:
+                answer.result()
+            except KafkaException as exc:
+                names = ", ".join(values[topic.name])
+                refused[topic.name] = self._refusal(exc, topic.name, "ALTER_CONFIGS", names)
+        return refused
+
+    def _refusal(self, exc: KafkaException, topic: str, operation: str, names: str = SEGMENT_BYTES) -> str:
         error = error_of(exc)
         if error.code() in _NOT_ALLOWED:
             return f"the brokers do not allow it: the ACLs lack {operation} on topic {topic}"
-        return str(translated(self._bootstrap, f"set {SEGMENT_BYTES} of topic {topic}", error))
+        return str(translated(self._bootstrap, f"set {names} of topic {topic}", error))
 
     def fence(self, transactional_ids: Sequence[str]) -> None:
         """Fence every writer of these ids: open transactions are aborted, and these writers can commit nothing more.

@@ -10,15 +10,27 @@ from contextlib import suppress
 from functools import partial
 from typing import Any
 
-from confluent_kafka import KafkaError, KafkaException, Message, Producer
+from confluent_kafka import (
+    TIMESTAMP_LOG_APPEND_TIME,
+    TIMESTAMP_NOT_AVAILABLE,
+    KafkaError,
+    KafkaException,
+    Message,
+    Producer,
+)
 
+from borealis_py.kafka.access.rights import missing_right
 from borealis_py.kafka.client import error_of, log, producer_config, translating
 from borealis_py.log.base import Delivery, Feed, NewRecord, Wake
+from borealis_py.log.clock import least_ahead
+from borealis_py.log.record_size import too_large
 
 _POLL_S = 0.1
 _CLOSE_S = 2.0
 _FAILURES = (KafkaException, SystemError)
 """How `poll` and `flush` tell a fatal error; the latter comes from within a callback, with the error as its cause."""
+TOO_LARGE = frozenset({KafkaError.MSG_SIZE_TOO_LARGE, KafkaError.RECORD_LIST_TOO_LARGE})
+"""A client's, or a broker's, answer to a record, or a batch with it, that is larger than the topic takes."""
 _Key = tuple[Feed, bytes]
 _Address = tuple[str, tuple[tuple[str, str], ...]]
 
@@ -63,6 +75,7 @@ class KafkaAppender:
         self._unacknowledged: Counter[_Key] = Counter()  # records in the producer that conflatable ones wait for
         self._done: deque[Delivery] = deque()
         self._broken: dict[Feed, str] = {}  # feeds with a refused record
+        self._clock_ahead_us: int | None = None
         self._closed = threading.Event()
         self._thread = threading.Thread(target=self._run, name="kafka-appender", daemon=True)
         self._thread.start()
@@ -155,7 +168,7 @@ class KafkaAppender:
         if key is not None:
             unacknowledged[key] += 1  # before its delivery may be reported
         try:
-            produce(self._producer, record, partial(self._delivered, token, key, unacknowledged))
+            produce(self._producer, record, partial(self._delivered, token, key, unacknowledged, _now_us()))
         except BufferError:
             self._make_way(key, unacknowledged)
             return False
@@ -164,7 +177,7 @@ class KafkaAppender:
             error = error_of(exc)
             if error.fatal() or error.code() == KafkaError._FATAL:
                 self._renew(error)
-            self._refused(token, record.feed, error)
+            self._refused(token, record.feed, error, record.timestamp_ms, len(record.value or b""))
             self._wake()
         return True
 
@@ -173,14 +186,25 @@ class KafkaAppender:
         token: object,
         key: _Key | None,
         unacknowledged: Counter[_Key],
+        sent_us: int,
         error: KafkaError | None,
         message: Message,
     ) -> None:
         self._make_way(key, unacknowledged)
         if error is not None:
-            self._refused(token, Feed(message.topic() or "?", message.partition() or 0), error)
-        elif token is not None:
+            feed, (kind, at_ms) = Feed(message.topic() or "?", message.partition() or 0), message.timestamp()
+            at = None if kind == TIMESTAMP_NOT_AVAILABLE else at_ms
+            self._refused(token, feed, error, at, len(message.value() or b""))
+            return
+        if token is not None:
             self._done.append(Delivery(token, message.offset() or 0))
+        kind, appended_ms = message.timestamp()
+        if kind == TIMESTAMP_LOG_APPEND_TIME:
+            self._clock_ahead_us = least_ahead(sent_us, _now_us(), appended_ms)
+
+    @property
+    def clock_ahead_us(self) -> int | None:
+        return self._clock_ahead_us
 
     def _make_way(self, key: _Key | None, unacknowledged: Counter[_Key]) -> None:
         """A record of this key is under way no more. `unacknowledged`: of its producer, which may be a former one."""
@@ -191,13 +215,17 @@ class KafkaAppender:
             if not unacknowledged[key]:
                 del unacknowledged[key]
 
-    def _refused(self, token: object, feed: Feed, error: KafkaError) -> None:
-        said = f"{feed.topic}: {error.str()} ({error.name()})"
+    def _refused(self, token: object, feed: Feed, error: KafkaError, timestamp_ms: int | None, size: int) -> None:
+        right = missing_right(error.code(), f"write {feed.topic}")
+        large = error.code() in TOO_LARGE
+        said = f"{feed.topic}: {error.str()} ({error.name()}){f': the ACLs lack {right}' if right else ''}"
+        if large:
+            said = f"{too_large(feed, timestamp_ms, size)} ({error.name()})"
         if token is None:
             log.error("appender: record refused: %s", said)
         else:
             self._broken.setdefault(feed, said)
-            self._done.append(Delivery(token, -1, said))
+            self._done.append(Delivery(token, -1, said, size if large else 0))
 
     def _failed(self, producer: Producer, exc: Exception) -> None:
         with self._lock:
@@ -244,6 +272,10 @@ class EarlyAppenders:
 
 early_appenders = EarlyAppenders()
 """Of this process."""
+
+
+def _now_us() -> int:
+    return time.time_ns() // 1_000
 
 
 def _key(record: NewRecord) -> _Key | None:

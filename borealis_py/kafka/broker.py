@@ -18,7 +18,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Annotated
 
+import msgspec
 import psutil
 
 from borealis_py.kafka import jars
@@ -29,6 +31,7 @@ from borealis_py.kafka.errors import BrokerError
 from borealis_py.kafka.java import find_java
 from borealis_py.kafka.process_end import is_over, terminate
 from borealis_py.kafka.process_start import uninterrupted
+from borealis_py.log.unreadable import total
 
 GIVEN_PORTS = Path("/proc/sys/net/ipv4/ip_local_port_range")
 """Where Linux says which ports it gives to connections, and to who asks for any."""
@@ -37,6 +40,7 @@ GIVEN_ELSEWHERE = (49_152, 65_535)
 PORT_MIN, PORT_MAX = 10_000, 65_535
 """Well-known services listen below."""
 PORTS_TRIED = 100
+PID_MAX = 2**31 - 1
 LOG_BYTES_MAX = 10_000_000
 _TAIL_LINES = 20
 
@@ -62,9 +66,12 @@ class BrokerStatus:
 class _PidFile:
     """The content of `broker.json`, about the broker started last."""
 
-    pid: int
+    pid: Annotated[int, msgspec.Meta(ge=1, le=PID_MAX)]
     port: int
     version: str
+
+
+_note = msgspec.json.Decoder(_PidFile).decode
 
 
 class _PortLost(BrokerError):
@@ -193,8 +200,8 @@ class LocalBroker:
 
     def _noted(self) -> _PidFile | None:
         try:
-            return _PidFile(**json.loads(self._pid_file.read_text()))
-        except (OSError, ValueError, TypeError):
+            return total(_note, self._pid_file.read_bytes())
+        except (OSError, msgspec.DecodeError):
             return None
 
     def _process(self) -> psutil.Process | None:

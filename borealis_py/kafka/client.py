@@ -14,6 +14,7 @@ from confluent_kafka import KafkaError, KafkaException, Message
 from confluent_kafka.admin import AdminClient
 
 from borealis_py.kafka.access import refusals
+from borealis_py.kafka.access.rights import missing_right
 from borealis_py.log.base import Feed, LogError, LogUnreachable, Record
 from borealis_py.log.topics import RECORD_BYTES_MAX
 
@@ -120,10 +121,10 @@ class ClientLog:
         over, not an error.
         """
         facility, client, text = (*parts, "", "", "")[:3]
-        said = events.bind(client=client, facility=facility, said=text)
-        if any(word in text for word in FENCED_SAID):
-            said.info("Kafka producer fenced: its successor has taken over, which is normal")
+        if any(word in text for word in FENCED_SAID):  # without its words: "FATAL" alarms whoever reads the log
+            events.info("Kafka producer fenced: its successor has taken over, which is normal", client=client)
         else:
+            said = events.bind(client=client, facility=facility, said=text)
             said.error("Kafka client failed with an unrecoverable error")
 
 
@@ -150,6 +151,8 @@ def translated(bootstrap: str, doing: str, error: KafkaError) -> LogError:
         return unreachable(bootstrap)
     if error.code() in NO_SUCH_TOPIC:
         return LogError(f"cannot {doing}: no such topic at {bootstrap}. `borealis up` creates the topics of an app.")
+    if (right := missing_right(error.code(), doing)) is not None:
+        return LogError(f"cannot {doing}: the brokers at {bootstrap} do not allow it: the ACLs lack {right}")
     return LogError(f"cannot {doing}: {error.str()} ({error.name()}, from {bootstrap})")
 
 
@@ -171,13 +174,32 @@ def translating(bootstrap: str, doing: str, listen: Callable[[], None] = lambda:
 def listens(bootstrap: str, timeout_s: float = 1.0) -> bool:
     """Whether anything takes connections at one of these addresses. Where nothing does this tells it at once, a client
     only after its time-out."""
+    for address in _addresses(bootstrap):
+        with suppress(OSError, OverflowError), socket.create_connection(address, timeout_s):
+            return True
+    return False
+
+
+def refuse(bootstrap: str, timeout_s: float = 0.4) -> bool:
+    """Whether all of these addresses refuse connections, so that there is nothing to wait for. One that takes them, is
+    not known, or does not answer within the time: False, as a client may reach it yet."""
+    for address in _addresses(bootstrap):
+        try:
+            socket.create_connection(address, timeout_s).close()
+        except ConnectionRefusedError:
+            continue
+        except (OSError, OverflowError):
+            return False
+        return False
+    return True
+
+
+def _addresses(bootstrap: str) -> Iterator[tuple[str, int]]:
     for text in bootstrap.split(","):
         host, colon, port = text.strip().rpartition("://")[2].rpartition(":")
         if not colon or not port.isdigit():
             host, port = host + colon + port, str(PORT)
-        with suppress(OSError, OverflowError), socket.create_connection((host.strip("[]"), int(port)), timeout_s):
-            return True
-    return False
+        yield host.strip("[]"), int(port)
 
 
 def ask_cluster_id(bootstrap: str, timeout_s: float) -> str | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from borealis_py.kafka.admin import KafkaAdmin
+from borealis_py.kafka.admin import CLUSTERS_COPIES, Copies, KafkaAdmin
 from borealis_py.kafka.appender import KafkaAppender, early_appenders
 from borealis_py.kafka.deleter import KafkaDeleter
 from borealis_py.kafka.lookup import KafkaLookup
@@ -23,6 +23,7 @@ class KafkaLog:
     Args:
         bootstrap: "host:port", several comma-separated.
         properties: librdkafka settings for every client, passed on unchanged (security, timeouts ...).
+        copies: of the topics that are created.
 
     Raises:
         ReservedProperty: the guarantees rest on one of them (`kafka.properties`).
@@ -30,13 +31,16 @@ class KafkaLog:
 
     bootstrap: str
     properties: tuple[tuple[str, str], ...] = ()
+    copies: Copies = CLUSTERS_COPIES
 
     def __post_init__(self) -> None:
         refuse_reserved(dict(self.properties))
 
     @classmethod
-    def of(cls, bootstrap: str, properties: Mapping[str, str] | None = None) -> KafkaLog:
-        return cls(bootstrap, tuple(sorted((properties or {}).items())))
+    def of(
+        cls, bootstrap: str, properties: Mapping[str, str] | None = None, copies: Copies = CLUSTERS_COPIES
+    ) -> KafkaLog:
+        return cls(bootstrap, tuple(sorted((properties or {}).items())), copies)
 
     def reader(self, wake: Wake, seldom: bool = False) -> KafkaReader:
         return KafkaReader(self.bootstrap, dict(self.properties), wake, seldom)
@@ -75,7 +79,7 @@ class KafkaLog:
         return KafkaTransactor(self.bootstrap, dict(self.properties), transactional_id, wake, resume, mending, unended)
 
     def admin(self) -> KafkaAdmin:
-        return KafkaAdmin(self.bootstrap, dict(self.properties))
+        return KafkaAdmin(self.bootstrap, dict(self.properties), self.copies)
 
     def deleter(self) -> KafkaDeleter:
         return KafkaDeleter(self.bootstrap, dict(self.properties))

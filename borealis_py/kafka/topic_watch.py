@@ -1,4 +1,4 @@
-"""Asks about a topic that other programs write: how many partitions it has, and where they begin and end.
+"""Asks about a topic that other programs write: its id, how many partitions it has, and where they begin and end.
 
 Two clients ask for ends: one sees whatever is in the log, the other committed records only. Each question costs time of
 all threads here, so the second is asked less often: nothing is promised by what it tells.
@@ -10,28 +10,30 @@ import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 
-from confluent_kafka import Consumer, KafkaException
+from confluent_kafka import Consumer, KafkaException, TopicCollection, Uuid
+from confluent_kafka.admin import AdminClient
 
 from borealis_py.kafka.access.refusals import listen
-from borealis_py.kafka.client import LOOK_UP_WAIT_MS, NO_SUCH_TOPIC, consumer_config
+from borealis_py.kafka.client import LOOK_UP_WAIT_MS, NO_SUCH_TOPIC, base_config, consumer_config
 from borealis_py.kafka.ends import EARLIEST, LATEST, EndsAsker, KafkaEnds
 from borealis_py.log.base import Feed, Wake
-from borealis_py.log.foreign import Told
+from borealis_py.log.foreign import Told, TopicFound
 
 ANSWER_S = 2.0
 """How long the broker may take to describe a topic."""
 COMMITTED_S = 0.5
 """How old the committed ends may be that are told beside the others."""
-NOBODY, ABSENT = -1, 0
+_NO_ID = str(Uuid(0, 0))
+NOBODY, ABSENT = TopicFound(-1), TopicFound(0)
 
 
 class KafkaPartitions:
     """Implements `log.foreign.PartitionsQuery`."""
 
-    def __init__(self, answer: Future[int]) -> None:
+    def __init__(self, answer: Future[TopicFound]) -> None:
         self._answer = answer
 
-    def poll(self) -> int | None:
+    def poll(self) -> TopicFound | None:
         return self._answer.result() if self._answer.done() else None
 
 
@@ -83,7 +85,8 @@ class KafkaTopicWatch:
         self._asked: KafkaEnds | None = None
         """The question for what is committed that has not been answered."""
         self._asked_s = 0.0
-        self._describer: Consumer | None = None
+        self._access = bootstrap, properties
+        self._describer: AdminClient | None = None
         self._thread = ThreadPoolExecutor(1, "kafka-topic")
 
     def ask_partitions(self) -> KafkaPartitions:
@@ -111,17 +114,20 @@ class KafkaTopicWatch:
         self._thread.shutdown(cancel_futures=True)
         self._committed.close()
         self._written.close()
-        if self._describer is not None:
-            self._describer.close()
 
-    def _describe(self) -> int:
+    def _describe(self) -> TopicFound:
         try:
-            self._describer = self._describer or Consumer(self._config)
-            found = self._describer.list_topics(self._topic, timeout=ANSWER_S).topics[self._topic]
-        except KafkaException:
+            self._describer = self._describer or AdminClient(base_config(*self._access))
+            asked = self._describer.describe_topics(TopicCollection([self._topic]), request_timeout=ANSWER_S)
+            found = asked[self._topic].result()
+        except KafkaException as exc:
             if self._describer is not None:
                 listen(self._describer)
-            return NOBODY
-        if found.error is None:
-            return len(found.partitions)
-        return ABSENT if found.error.code() in NO_SUCH_TOPIC else NOBODY
+            return ABSENT if exc.args[0].code() in NO_SUCH_TOPIC else NOBODY
+        return TopicFound(len(found.partitions), _id_of(found.topic_id))
+
+
+def _id_of(topic_id: Uuid | None) -> str:
+    """As Kafka's own tools write it; "": an old broker has none."""
+    text = "" if topic_id is None else str(topic_id)
+    return "" if text == _NO_ID else text

@@ -13,16 +13,18 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
 from functools import partial
 from queue import SimpleQueue
+from typing import NamedTuple
 
-from confluent_kafka import KafkaError, KafkaException, Message, Producer
+from confluent_kafka import TIMESTAMP_NOT_AVAILABLE, KafkaError, KafkaException, Message, Producer
 
-from borealis_py.kafka.appender import produce
+from borealis_py.kafka.appender import TOO_LARGE, produce
 from borealis_py.kafka.client import error_of, log, producer_config
 from borealis_py.kafka.lookup import KafkaLookup
 from borealis_py.log.base import (
     MENDS_MAX,
     AtWork,
     Committed,
+    Feed,
     Fenced,
     LogError,
     Mend,
@@ -35,6 +37,7 @@ from borealis_py.log.base import (
     Unknown,
     Wake,
 )
+from borealis_py.log.record_size import too_large
 
 TRANSACTION_TIMEOUT_MS = 10_000
 """Maximum time for which a dead writer's open transaction delays readers of the stream."""
@@ -189,9 +192,9 @@ class KafkaTransactor:
                 return None
             log.warning("transactor: %s", mend.why)
             producer.begin_transaction()
-            refused = _produce_all(producer, mend.records)
+            whole = _produce_all(producer, mend.records, [])
             producer.flush(_ANSWER_S)  # an abort would discard unsent records, and end nothing
-            if refused is not None or not mend.commit:
+            if not whole or not mend.commit:
                 producer.abort_transaction(_ANSWER_S)
             else:
                 producer.commit_transaction(_ANSWER_S)
@@ -229,17 +232,17 @@ class KafkaTransactor:
         except Exception as exc:  # a row that cannot be encoded must not end the thread
             log.exception("transactor: records could not be made")
             return Unknown(attempt, f"records could not be made: {exc}")
-        begun = time.monotonic()
+        begun, refusals = time.monotonic(), list[_Refused]()
         try:
             producer.begin_transaction()
-            refused = _produce_all(producer, records)
-            if refused is not None:
-                return self._cut_short(attempt, refused, begun)
+            if not _produce_all(producer, records, refusals):
+                return self._cut_short(attempt, max(refusals, key=lambda one: one.size), begun)
             producer.commit_transaction(_ANSWER_S)
             hangs = self._hangs() if time.monotonic() - begun > _SLOW_S else None
             return Committed(attempt) if hangs is None else self._doubtful(attempt, hangs)
         except KafkaException as exc:
-            return self._cut_short(attempt, error_of(exc), begun)
+            large = max(refusals, key=lambda one: one.size, default=_Refused(error_of(exc)))
+            return self._cut_short(attempt, large._replace(error=error_of(exc)), begun)
         except LogError as exc:
             return self._doubtful(attempt, str(exc))
 
@@ -247,13 +250,13 @@ class KafkaTransactor:
         self._discard()
         return Unknown(attempt, why)
 
-    def _cut_short(self, attempt: int, error: KafkaError, begun: float) -> TransactorEvent:
+    def _cut_short(self, attempt: int, refused: _Refused, begun: float) -> TransactorEvent:
         """Handle a failed transaction: the next may take longer if this one used most of its time."""
         if (time.monotonic() - begun) * 2000 > self._timeout_ms:
             self._too_long += 1
-        return self._failed(attempt, error)
+        return self._failed(attempt, refused.error, refused.too_large)
 
-    def _failed(self, attempt: int, error: KafkaError) -> TransactorEvent:
+    def _failed(self, attempt: int, error: KafkaError, large: str = "") -> TransactorEvent:
         if error.code() not in _FENCED and not error.fatal() and self._producer is not None:
             try:  # the successor's fence aborts as well; this saves readers the wait
                 self._producer.abort_transaction(_ABORT_S)
@@ -262,7 +265,9 @@ class KafkaTransactor:
                     error = error_of(exc)
         fenced = error.code() in _FENCED
         self._discard()
-        return Fenced(attempt) if fenced else Unknown(attempt, f"{error.str()} ({error.name()})")
+        if fenced:
+            return Fenced(attempt)
+        return Unknown(attempt, large or f"{error.str()} ({error.name()})", bool(large))
 
     def _discard(self) -> None:
         producer, self._producer = self._producer, None
@@ -273,15 +278,29 @@ class KafkaTransactor:
                     producer.flush(0.1)  # serve the reports of what was purged; otherwise closing waits for them
 
 
-def _produce_all(producer: Producer, records: Iterable[NewRecord]) -> KafkaError | None:
-    """Produce all records into the open transaction; returns the first refusal known so far (the commit reports
-    others).
-    """
-    refusals: list[KafkaError] = []
+class _Refused(NamedTuple):
+    """A record that was not taken: the `error`; and why, if that is its size: a text as `too_large`, and the size."""
 
-    def on_delivery(error: KafkaError | None, _message: Message) -> None:
+    error: KafkaError
+    too_large: str = ""
+    size: int = 0
+
+
+def _produce_all(producer: Producer, records: Iterable[NewRecord], refusals: list[_Refused]) -> bool:
+    """Produce all records into the open transaction, up to the first refusal known so far.
+
+    Args:
+        refusals: filled with records that were not taken, also later: the commit reports others without naming them.
+
+    Returns:
+        Whether none was refused so far.
+    """
+
+    def on_delivery(error: KafkaError | None, message: Message) -> None:
         if error is not None:
-            refusals.append(error)
+            feed, (kind, at) = Feed(message.topic() or "?", message.partition() or 0), message.timestamp()
+            at_ms = None if kind == TIMESTAMP_NOT_AVAILABLE else at
+            refusals.append(_refused(error, feed, at_ms, message.value()))
 
     for record in records:
         while True:
@@ -290,6 +309,16 @@ def _produce_all(producer: Producer, records: Iterable[NewRecord]) -> KafkaError
                 break
             except BufferError:
                 producer.poll(0.05)
+            except KafkaException as exc:
+                refusals.append(_refused(error_of(exc), record.feed, record.timestamp_ms, record.value))
+                return False
         if refusals:
             break
-    return refusals[0] if refusals else None
+    return not refusals
+
+
+def _refused(error: KafkaError, feed: Feed, timestamp_ms: int | None, value: bytes | str | None) -> _Refused:
+    if error.code() not in TOO_LARGE:
+        return _Refused(error)
+    size = len(value or b"")
+    return _Refused(error, too_large(feed, timestamp_ms, size), size)

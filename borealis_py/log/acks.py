@@ -5,7 +5,6 @@ The topic is compacted: the last record under a key counts."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping
 
 import msgspec
@@ -14,7 +13,9 @@ import structlog
 from borealis_py.log import topics
 from borealis_py.log.base import Feed, Lookup, NewRecord, Record
 from borealis_py.log.description import Life
-from borealis_py.log.messages import Number, beat_key, decode, encode
+from borealis_py.log.messages import beat_key, decode, encode
+from borealis_py.log.numbers import Number
+from borealis_py.log.unreadable import ignored, small_number
 from borealis_py.protocol.trimming import Need, ReplicaName
 from sunion.units import Bucket, Offset
 
@@ -23,7 +24,6 @@ log = structlog.get_logger("borealis.acks")
 VERSION = 1
 AUDIT = "audit"
 """The last part of an audit's key, in the place of a replica's number."""
-_INDEX = re.compile("0|[1-9][0-9]{0,8}")
 
 
 class Acknowledgement(msgspec.Struct, frozen=True):
@@ -102,7 +102,7 @@ def read_audit(record: Record, life: Life) -> tuple[str, Mapping[str, Offset] | 
     try:
         said = decode(record.value or b"", AuditEnd)
     except msgspec.MsgspecError as exc:
-        log.warning("end of an audit is garbage", topic=record.feed.topic, offset=record.offset, why=str(exc))
+        ignored(log, "end of an audit is garbage", record, exc)
         return query, None
     if not life.owns(record, said.app_uid):
         return None
@@ -117,10 +117,11 @@ def read_ack(record: Record, life: Life) -> tuple[ReplicaName, Word] | None:
     node, _, index = (record.key or b"").decode(errors="replace").rpartition("/")
     if node and index == AUDIT:
         return None
-    if not node or not _INDEX.fullmatch(index):
-        log.warning("acknowledgement ignored", topic=record.feed.topic, offset=record.offset, why="no replica's key")
+    number = small_number(index)
+    if not node or number is None:
+        ignored(log, "acknowledgement ignored", record, "no replica's key")
         return None
-    name = ReplicaName(node, int(index))
+    name = ReplicaName(node, number)
     try:
         head = decode(record.value or b"", _Head)
         if not life.owns(record, head.app_uid):
@@ -131,7 +132,7 @@ def read_ack(record: Record, life: Life) -> tuple[ReplicaName, Word] | None:
             return name, Forgotten(head.app_uid)
         said = decode(record.value or b"", Acknowledgement)
     except msgspec.MsgspecError as exc:
-        log.warning("acknowledgement is garbage", topic=record.feed.topic, offset=record.offset, why=str(exc))
+        ignored(log, "acknowledgement is garbage", record, exc)
         return name, "acknowledgement is garbage"
     return name, Need(
         inc=said.inc,

@@ -48,11 +48,13 @@ class NewRecord(msgspec.Struct, frozen=True, gc=False):
 
 class Delivery(msgspec.Struct, frozen=True):
     """The outcome of the append with this `token`: its `offset`, or the `error` with which the log refused it (then it
-    is not in the log, and `offset` says nothing)."""
+    is not in the log, and `offset` says nothing). `too_large`: its size in bytes, if that is why, so `error` is a
+    `RecordTooLarge`'s; a broker refuses a batch as a whole, and with a large record all others in it."""
 
     token: object
     offset: int
     error: str | None = None
+    too_large: int = 0
 
 
 class LogError(Exception):
@@ -148,6 +150,11 @@ class Appender(Protocol):
 
     def deliveries(self) -> list[Delivery]: ...
 
+    @property
+    def clock_ahead_us(self) -> int | None:
+        """By how much, in microseconds, this machine's clock is ahead of the log's at least, by the last record of a
+        topic whose times the log sets; negative: behind; None: not known."""
+
     def flush(self, timeout_s: float) -> bool:
         """Wait until everything is delivered; False on timeout."""
 
@@ -211,10 +218,11 @@ class Fenced:
 @dataclass(frozen=True, slots=True)
 class Unknown:
     """What became of `attempt` is unknown, for the `reason` given in words: drop it, fence, and read the progress again
-    (B7)."""
+    (B7). `too_large`: the log refused a record for its size, so the reason is a `RecordTooLarge`'s."""
 
     attempt: int
     reason: str
+    too_large: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -296,13 +304,21 @@ class TopicSpec:
     config: tuple[tuple[str, str], ...] = ()
 
 
+class Replication(NamedTuple):
+    """How many `brokers` a cluster has now, and how many `copies` each of some topics has, of its partitions the one
+    with the fewest."""
+
+    brokers: int
+    copies: Mapping[str, int]
+
+
 class Admin(Protocol):
     """Topic administration. Blocking."""
 
     def topics(self) -> list[str]: ...
 
     def partitions(self, topic: str) -> int:
-        """How many partitions a topic has; 0: there is no such topic."""
+        """How many partitions a topic has; 0: there is no such topic. Raises LogError: it may not be seen."""
 
     def create(self, specs: Sequence[TopicSpec]) -> None:
         """Create the topics that do not exist yet."""
@@ -315,6 +331,31 @@ class Admin(Protocol):
 
         Returns:
             The topics whose segments may still grow larger, and why, in words: the log refuses it, or did not answer.
+
+        Raises:
+            LogUnreachable: no broker answers.
+        """
+
+    def settings(self, names: Sequence[str]) -> Mapping[str, Mapping[str, str]]:
+        """The settings in force of these topics, their own or the cluster's, by Kafka's names, as far as they are there
+        and may be read.
+
+        Raises:
+            LogUnreachable: no broker answers.
+        """
+
+    def replication(self, names: Sequence[str]) -> Replication:
+        """Of these topics, as far as they are there.
+
+        Raises:
+            LogUnreachable: no broker answers.
+        """
+
+    def set(self, values: Mapping[str, Mapping[str, str]]) -> Mapping[str, str]:
+        """Set these settings of topics that are there, by topic; their other settings stay.
+
+        Returns:
+            The topics that keep their settings, and why, in words: the log refuses it, or did not answer.
 
         Raises:
             LogUnreachable: no broker answers.

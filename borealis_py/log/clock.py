@@ -7,6 +7,45 @@ from typing import Protocol
 
 from sunion.units import MonotonicUs, WallUs
 
+APART_US = 1_000_000
+"""Clocks that differ by less are not reported."""
+
+
+def least_ahead(sent_us: int, heard_us: int, appended_ms: int) -> int:
+    """By how much a clock is ahead of another at least, in microseconds; negative: behind.
+
+    Args:
+        sent_us, heard_us: when a record was sent and its answer came, by the one clock.
+        appended_ms: when it arrived in between, by the other one.
+    """
+    if sent_us > (appended_ms + 1) * 1_000:
+        return sent_us - (appended_ms + 1) * 1_000
+    return min(0, heard_us - appended_ms * 1_000)
+
+
+class ClockWatch:
+    """What is to be reported of a clock's difference to the log's: when it begins, ends, or changes by a second."""
+
+    def __init__(self) -> None:
+        self._reported_us = 0
+
+    def changed(self, ahead_us: int | None) -> str | None:
+        """The report, in words; None: there is none now."""
+        now = 0 if ahead_us is None or abs(ahead_us) < APART_US else ahead_us
+        if ahead_us is None or (bool(now) == bool(self._reported_us) and abs(now - self._reported_us) < APART_US):
+            return None
+        self._reported_us = now
+        return apart(now) or "this machine's clock agrees with the broker's again"
+
+
+def apart(ahead_us: int | None) -> str:
+    """A difference of a clock to the broker's, in words; empty: it is too small, or not known."""
+    if ahead_us is None or abs(ahead_us) < APART_US:
+        return ""
+    return (
+        f"this machine's clock is {abs(ahead_us) / 1e6:.1f} s {'ahead of' if ahead_us > 0 else 'behind'} the broker's"
+    )
+
 
 class Clock(Protocol):
     """Local monotonic time for the protocol, wall time for display and stimes; both int microseconds."""

@@ -12,7 +12,9 @@ from borealis_py.log import topics
 from borealis_py.log.base import Feed, NewRecord, Record
 from borealis_py.log.codec import RowCodec
 from borealis_py.log.description import Life
-from borealis_py.log.messages import Number, decode
+from borealis_py.log.messages import decode
+from borealis_py.log.numbers import Number
+from borealis_py.log.unreadable import ignored
 from borealis_py.query.names import base_name
 from sunion.bucket import Buckets
 from sunion.model import Output, Reject, TupleId
@@ -165,7 +167,7 @@ def _decoded(record: Record, kind: type[Said]) -> Said | None:
 
 
 def _ignored(record: Record, why: str) -> None:
-    log.warning("progress record ignored", topic=record.feed.topic, offset=record.offset, why=why)
+    ignored(log, "progress record ignored", record, why)
 
 
 def told_by(record: Record, node: str) -> bool:

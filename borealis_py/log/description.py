@@ -7,14 +7,13 @@ from processes of the previous one. Hence every record carries `app_uid`, and re
 
 from __future__ import annotations
 
-from contextlib import suppress
-
 import msgspec
 import structlog
 
 from borealis_py.log import topics
 from borealis_py.log.base import Feed, LogError, Lookup, Record
 from borealis_py.log.messages import Description, decode
+from borealis_py.log.unreadable import ignored
 
 log = structlog.get_logger("borealis.life")
 
@@ -127,8 +126,10 @@ def app_uid_now(lookup: Lookup, app: str) -> str | None:
     found: str | None = None
     for record in lookup.read(feed, *lookup.bounds(feed)):
         if record.key == APP_KEY.encode():
-            with suppress(msgspec.MsgspecError):  # garbage is ignored, as by readers of what it displaced
+            try:
                 found = read_description(app, record.value or b"").app_uid
+            except msgspec.MsgspecError as exc:  # as by readers of what it displaced
+                ignored(log, "description ignored", record, exc)
     return found
 
 

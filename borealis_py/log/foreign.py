@@ -19,11 +19,19 @@ class Told(NamedTuple):
     written: int | None
 
 
-class PartitionsQuery(Protocol):
-    """A pending question how many partitions a topic has."""
+class TopicFound(NamedTuple):
+    """What a broker knows of a topic: how many `partitions` it has (0: there is no such topic; -1: nobody answered, or
+    reading it is not allowed), and its `topic_id`, another one each time that the topic is made ("": not known)."""
 
-    def poll(self) -> int | None:
-        """None: no answer yet. 0: there is no such topic. -1: nobody answered, or reading it is not allowed."""
+    partitions: int
+    topic_id: str = ""
+
+
+class PartitionsQuery(Protocol):
+    """A pending question how many partitions a topic has, and whether it is still the same topic."""
+
+    def poll(self) -> TopicFound | None:
+        """None: no answer yet."""
 
 
 class ToldQuery(Protocol):

@@ -5,41 +5,52 @@ They are JSON so that any Kafka tool can display them.
 
 from __future__ import annotations
 
-from typing import Annotated, TypeVar
+from typing import Annotated, Protocol, TypeVar
 
 import msgspec
 
+from borealis_py.log.numbers import NUMBER_MAX, Duration, Number
+from borealis_py.log.unreadable import total
 from borealis_py.protocol.incarnation import Disagreement, Heartbeat
 from borealis_py.protocol.settings import Timing
 from borealis_py.query.recovery import SYNC_MAX_US, SYNC_US, RecoveryPlan, RecoveryWay, plan_of
 from borealis_py.query.retention import AUDITED, Keep
+from borealis_py.query.units import DURATION_MAX_US
 from sunion.digests import DIGEST_CHARS, TOLD_MAX
 
 T = TypeVar("T")
-NUMBER_MAX = 2**53
-"""Every reader of JSON represents integers up to here exactly. A greater one is garbage: it cannot be counted up."""
-Number = Annotated[int, msgspec.Meta(ge=0, le=NUMBER_MAX)]
+
+
+class SettingOfLife(Protocol):
+    """What users set while an app runs, in its life `app_uid`."""
+
+    @property
+    def app_uid(self) -> str: ...
 
 
 class Threshold(msgspec.Struct, frozen=True):
-    """Settings key `threshold/<query>`: delay threshold X, `threshold_us` in microseconds."""
+    """Settings key `threshold/<query>`: delay threshold X, `threshold_us` in microseconds, in the app's life `app_uid`
+    (empty, here and below: written by an earlier version, for whatever life reads it)."""
 
-    threshold_us: Number
+    threshold_us: Duration
+    app_uid: str = ""
 
 
 class Policy(msgspec.Struct, frozen=True):
     """Settings key `policy/<query>`: "process", "delay" or "suspend" while an input is missing (`failure`) and while
-    replicas correct (`stabilization`)."""
+    replicas correct (`stabilization`), in the app's life `app_uid`."""
 
     failure: str
     stabilization: str
+    app_uid: str = ""
 
 
 class SourceFailure(msgspec.Struct, frozen=True):
     """Settings key `fail/<source>`: replicas do not read this source until that wall time (drills): `until_wall_us`,
-    microseconds since 1970."""
+    microseconds since 1970. In the app's life `app_uid`."""
 
     until_wall_us: Number
+    app_uid: str = ""
 
 
 class PartitionSkip(msgspec.Struct, frozen=True):
@@ -62,7 +73,7 @@ class ExpectedSilence(msgspec.Struct, frozen=True):
     long is missing (`expect_us`, microseconds); null: silence means that nothing happened."""
 
     app_uid: str
-    expect_us: Annotated[int, msgspec.Meta(gt=0, le=NUMBER_MAX)] | None
+    expect_us: Annotated[int, msgspec.Meta(gt=0, le=DURATION_MAX_US)] | None
 
 
 class RetainSetting(msgspec.Struct, frozen=True):
@@ -130,7 +141,7 @@ class Description(msgspec.Struct, frozen=True):
 
     app: str
     hash: str
-    origin: int
+    origin: Number
     fingerprint: str
     app_uid: str
     timing: Timing | None = None
@@ -143,7 +154,7 @@ class InputStatus(msgspec.Struct, frozen=True):
 
     name: str
     """The source, or the node whose stream it is."""
-    closed: int
+    closed: Number
     """The first bucket that the input leaves open."""
     late: bool
     """A bucket ran without it, and nothing that helps has come since: buckets do not wait the full time for it."""
@@ -151,30 +162,30 @@ class InputStatus(msgspec.Struct, frozen=True):
     """False while `borealis fail source` keeps the replica from reading it."""
     ended: bool
     """It is finite and over."""
-    rejected: int
+    rejected: Number
     """Dead letters of it since this incarnation began."""
-    tuples: int = 0
+    tuples: Number = 0
     """Rows that this incarnation took from it; 0 after each start."""
-    lateness_us: int = 0
+    lateness_us: Number = 0
     """Of a source: how late its rows may come, by its publisher, in microseconds; 0: not at all, or a stream."""
-    late_us: tuple[int, int, int] = (0, 0, 0)
+    late_us: tuple[Number, Number, Number] = (0, 0, 0)
     """How late its rows came, in microseconds: median, 99th percentile and maximum; 0: not late, or a stream."""
 
 
 class RedoStatus(msgspec.Struct, frozen=True):
     """One job of a reconciliation."""
 
-    first: int
+    first: Number
     """The first bucket that it ran."""
-    end: int
+    end: Number
     """One past the last bucket that it ran."""
-    rows: int
+    rows: Number
     """Input rows that it ran; 0 if taken over."""
     engine: str
     """"spark", "inline" (in the replica's own process) or "peer" (taken over from another replica's checkpoint)."""
     seconds: float
     """How long it took, in seconds."""
-    at_wall_us: int
+    at_wall_us: Number
     """When it ended, by the replica's clock: microseconds since 1970."""
     note: str = ""
     """More about it, in words; "": nothing more."""
@@ -185,13 +196,13 @@ class TrimStatus(msgspec.Struct, frozen=True):
 
     topic: str
     """Its own topic, or a source as it runs."""
-    below: int | None
+    below: Number | None
     """Everything below this bucket (of a source: offset) may be deleted; null: nothing may."""
     held_by: tuple[str, ...]
     """Who holds the rest: "retain", replicas, the progress, a publisher; where nothing may go, for whom it waits."""
     refused: str = ""
     """Why the log deleted nothing, in words; "": it did."""
-    waits_since_wall_us: int = 0
+    waits_since_wall_us: Number = 0
     """Since when nothing may go although something would be deleted: microseconds since 1970; 0: something may."""
 
 
@@ -200,50 +211,50 @@ class Status(msgspec.Struct, frozen=True):
 
     node: str
     """The node whose replica this is; a query is the node of its result."""
-    replica: int
+    replica: Number
     """The replica's index, from 0."""
-    inc: int
+    inc: Number
     """Its incarnation number: grows with each start."""
     uid: str
     """Random id of this incarnation."""
-    pid: int
+    pid: Number
     """Process id of the replica, or of its driver."""
-    at_wall_us: int
+    at_wall_us: Number
     """When it reported this, by its own clock: microseconds since 1970."""
     state: str
     """RECOVERING, STABLE, UPSTREAM_FAILURE, STABILIZATION, or STANDBY: another replica runs, this one would take
     over."""
-    f_s: int
+    f_s: Number
     """The stable frontier: the next bucket to run on complete input."""
-    f_l: int
+    f_l: Number
     """The live frontier: the next bucket to run for timeliness; never behind `f_s`."""
     asking: bool
     """It asks to correct: it has emitted tentative results, and the input that they lacked has come."""
     granted: bool
     """It may correct now; if it asks and may not, it waits for `head`."""
-    head: int | None
+    head: Number | None
     """The replica that has asked longest, as far as this one knows; None: no replica asks."""
     publishing: bool
     """It writes the node's corrected stream."""
-    progress: int
+    progress: Number
     """The first bucket that is not in the corrected stream, as far as this replica has read; the origin: none is."""
-    stable_rows: int
+    stable_rows: Number
     """Rows that this incarnation has emitted as stable."""
-    tentative_rows: int
+    tentative_rows: Number
     """Rows that this incarnation has emitted as tentative."""
-    stable_buckets: int
+    stable_buckets: Number
     """Buckets with output that it has emitted as stable."""
-    tentative_buckets: int
+    tentative_buckets: Number
     """Buckets that it has emitted as tentative."""
-    tuples_in: int
+    tuples_in: Number
     """Rows that it has taken from its sources."""
-    rejected: int
+    rejected: Number
     """Tuples and records of its sources that it could not use: dead letters."""
-    checkpoint_bucket: int
+    checkpoint_bucket: Number
     """The first bucket that is not in its newest durable checkpoint; 0: it has none (heartbeats then say -1)."""
-    checkpoint_wall_us: int
+    checkpoint_wall_us: Number
     """When it learnt that this checkpoint is durable: microseconds since 1970; 0: not since it started."""
-    threshold_us: int
+    threshold_us: Number
     """The delay threshold in force, in microseconds: the smallest of the queries that it serves."""
     failure_policy: str
     """Policy while an input is missing, for buckets that cannot be complete: process, delay or suspend."""
@@ -251,8 +262,10 @@ class Status(msgspec.Struct, frozen=True):
     """The same policy during corrections."""
     inputs: tuple[InputStatus, ...]
     """Its inputs, in the order in which the node unites them."""
-    rss_kb: int = 0
-    """Resident memory of its process, in kB; 0: unknown."""
+    rss_kb: Number = 0
+    """Resident memory of its process, in KiB, pages that it shares with others included; 0: unknown."""
+    pss_kb: Number = 0
+    """The same where a page that n processes share counts as an n-th (PSS); 0: the system does not report it."""
     event: str = ""
     """Why it reports now: SILENT(input), HEARD(input), UPSTREAM_FAILURE, FIRST_TENTATIVE, STABILIZATION, REDO,
     REC_DONE, STABLE, READY, STOPPED, REDO_FAILED, ADOPT_FAILED, TOOK_OVER (of publishing), RUNS (a standby took over),
@@ -268,6 +281,9 @@ class Status(msgspec.Struct, frozen=True):
     """Address at which its process answers HTTP; "": none."""
     host: str = ""
     """Name of the machine on which `pid` runs."""
+    clock_ahead_us: int | None = None
+    """By how much its machine's clock is ahead of the broker's at least, in microseconds; negative: behind; null: not
+    known yet. Results do not depend on it."""
     trims: tuple[TrimStatus, ...] = ()
     """How far the topics that it trims may be deleted, as of its last look; empty: it has not looked yet, or nothing is
     trimmed."""
@@ -276,10 +292,10 @@ class Status(msgspec.Struct, frozen=True):
     recovery: str = ""
     """How its node survives a crash, as far as this replica has read: a word of `recovery=`; "": written by an earlier
     version."""
-    lost_from: int = 0
+    lost_from: Number = 0
     """The first of the buckets that it found lost when it started, since nobody ran or the log no longer held them; 0:
     none."""
-    lost_buckets: int = 0
+    lost_buckets: Number = 0
     """How many these are: a GAP in its stream, and nothing of them is published."""
 
 
@@ -289,10 +305,7 @@ def encode(message: msgspec.Struct | Heartbeat) -> bytes:
 
 def decode(raw: bytes, kind: type[T]) -> T:
     """Raises only msgspec.DecodeError or msgspec.ValidationError, whatever the bytes are."""
-    try:
-        return msgspec.json.decode(raw, type=kind)
-    except (RecursionError, UnicodeDecodeError) as exc:  # what msgspec raises for deep nesting and invalid UTF-8
-        raise msgspec.DecodeError(str(exc)) from None
+    return total(lambda value: msgspec.json.decode(value, type=kind), raw)
 
 
 def beat_key(node: str, replica: int) -> bytes:

@@ -16,15 +16,19 @@ from __future__ import annotations
 import struct
 from collections.abc import Sequence
 from itertools import pairwise
+from typing import Annotated
 
 import msgspec
 
+from borealis_py.log.numbers import NUMBER_MAX, Number, Place
+from borealis_py.log.unreadable import total
+from borealis_py.query.units import DURATION_MAX_US
 from sunion.model import Reject
 
 MAGIC = b"BZ"
 VERSION = 2
-LATENESS_MAX_US = 86_400_000_000
-"""Rows wait in memory for as long as their source may be late: they would not fit for longer than a day."""
+LATENESS_MAX_US = DURATION_MAX_US
+"""A claim with a larger one is malformed. `parse_duration` refuses what is longer, so that no setting makes one."""
 _HEAD = struct.Struct(">2sBI")
 
 
@@ -42,10 +46,10 @@ class RecordPart(msgspec.Struct, array_like=True, frozen=True):
     position in the publisher's input if the publisher refused it, else -1."""
 
     source: str
-    offset: int
+    offset: Place
     reason: str
     raw: bytes
-    seq: int = -1
+    seq: Place = -1
 
     @classmethod
     def of(cls, reject: Reject) -> RecordPart:
@@ -69,7 +73,7 @@ class Refused(msgspec.Struct, array_like=True, frozen=True):
     seq: int
     reason: str
     raw: bytes
-    late_us: int = 0
+    late_us: Number = 0
 
 
 class ClaimHeader(msgspec.Struct, array_like=True, frozen=True, tag="EPOCH"):
@@ -92,7 +96,8 @@ class BatchHeader(msgspec.Struct, array_like=True, frozen=True, tag="TUPLES"):
     the log up to this offset and found no claim with a higher epoch: a reader that sees everything from there on knows
     the owner. `at`: of an ingress, (partition, next offset) for each partition of the foreign topic that feeds this
     source: everything before has been copied, up to and with this record; -1: the topic was made again (B54); empty:
-    its writer is no ingress.
+    its writer is no ingress. `topic_id`: of the topic in which these offsets count; "": not known.
+    `spoken`: the input takes the values that the user has not named, and has had a record.
     """
 
     app_uid: str
@@ -102,9 +107,11 @@ class BatchHeader(msgspec.Struct, array_like=True, frozen=True, tag="TUPLES"):
     stimes: bytes
     boundary: int | None
     encoding: str
-    read_to: int = 0
+    read_to: Number = 0
     rejects: tuple[Refused, ...] = ()
     at: tuple[tuple[int, int], ...] = ()
+    topic_id: str = ""
+    spoken: bool = False
 
     @property
     def positions(self) -> int:
@@ -121,11 +128,11 @@ class StableHeader(msgspec.Struct, array_like=True, frozen=True, tag="STABLE"):
     """
 
     app_uid: str
-    inc: int
-    bucket: int
-    waited_us: int
-    part: int
-    parts: int
+    inc: Number
+    bucket: Number
+    waited_us: Number
+    part: Number
+    parts: Annotated[int, msgspec.Meta(ge=1, le=NUMBER_MAX)]
     schema: str
     rejects: tuple[RecordPart, ...] = ()
 
@@ -136,16 +143,16 @@ class TentativeHeader(msgspec.Struct, array_like=True, frozen=True, tag="TENTATI
     `sunion.model.TentativeBucket`."""
 
     app_uid: str
-    inc: int
-    bucket: int
-    waited_us: int
-    part: int
-    parts: int
+    inc: Number
+    bucket: Number
+    waited_us: Number
+    part: Number
+    parts: Annotated[int, msgspec.Meta(ge=1, le=NUMBER_MAX)]
     schema: str
     missing_sources: tuple[str, ...]
     missing: tuple[str, ...]
     completeness: float
-    diverged_from: int
+    diverged_from: Number
 
 
 class RangeHeader(msgspec.Struct, array_like=True, frozen=True, tag="BOUNDARY"):
@@ -153,35 +160,35 @@ class RangeHeader(msgspec.Struct, array_like=True, frozen=True, tag="BOUNDARY"):
     `StableHeader`."""
 
     app_uid: str
-    inc: int
-    first: int
-    end: int
-    waited_us: int
+    inc: Number
+    first: Number
+    end: Number
+    waited_us: Number
 
 
 class GapHeader(msgspec.Struct, array_like=True, frozen=True, tag="GAP"):
     """Buckets [first, end) are lost (R18). `app_uid`, `inc`: as in `StableHeader`."""
 
     app_uid: str
-    inc: int
-    first: int
-    end: int
+    inc: Number
+    first: Number
+    end: Number
 
 
 class UndoHeader(msgspec.Struct, array_like=True, frozen=True, tag="UNDO"):
     """Corrections begin at `bucket`. `app_uid`, `inc`: as in `StableHeader`."""
 
     app_uid: str
-    inc: int
-    bucket: int
+    inc: Number
+    bucket: Number
 
 
 class RecDoneHeader(msgspec.Struct, array_like=True, frozen=True, tag="REC_DONE"):
     """Everything below `bucket` is stable. `app_uid`, `inc`: as in `StableHeader`."""
 
     app_uid: str
-    inc: int
-    bucket: int
+    inc: Number
+    bucket: Number
 
 
 SourceHeader = ClaimHeader | BatchHeader
@@ -190,8 +197,6 @@ StreamHeader = StableHeader | TentativeHeader | RangeHeader | GapHeader | UndoHe
 _encoder = msgspec.msgpack.Encoder()
 _source = msgspec.msgpack.Decoder(SourceHeader)
 _stream = msgspec.msgpack.Decoder(StreamHeader)
-_BAD = (msgspec.MsgspecError, RecursionError, UnicodeDecodeError)
-"""The errors of a decoder for foreign bytes: deep nesting and invalid UTF-8 raise no msgspec error."""
 
 
 def pack(header: SourceHeader | StreamHeader, payload: bytes | bytearray | memoryview = b"") -> bytes:
@@ -218,8 +223,8 @@ def unpack_source(value: bytes | None) -> tuple[SourceHeader, memoryview]:
     """Header and payload of a source's record. Raises EnvelopeError."""
     header, payload = _unpack(value)
     try:
-        return _source.decode(header), payload
-    except _BAD as exc:
+        return total(_source.decode, header), payload
+    except msgspec.MsgspecError as exc:
         raise EnvelopeError(f"bad source header: {exc}") from exc
 
 
@@ -227,9 +232,15 @@ def unpack_stream(value: bytes | None) -> tuple[StreamHeader, memoryview]:
     """Header and payload of a record of S.r<k>. Raises EnvelopeError."""
     header, payload = _unpack(value)
     try:
-        return _stream.decode(header), payload
-    except _BAD as exc:
+        found = total(_stream.decode, header)
+    except msgspec.MsgspecError as exc:
         raise EnvelopeError(f"bad stream header: {exc}") from exc
+    if isinstance(found, StableHeader | TentativeHeader):
+        if found.part >= found.parts:
+            raise EnvelopeError(f"bad stream header: part {found.part} of {found.parts}")
+    elif isinstance(found, RangeHeader | GapHeader) and found.first >= found.end:
+        raise EnvelopeError(f"bad stream header: buckets {found.first} to {found.end}")
+    return found, payload
 
 
 def pack_stimes(stimes: Sequence[int]) -> bytes:

@@ -31,6 +31,7 @@ from borealis_py.log.records import (
     unpack_stream,
 )
 from borealis_py.log.topics import ENVELOPE_BYTES_MAX
+from borealis_py.log.unreadable import ignored
 from sunion.bucket import Buckets
 from sunion.model import (
     GapRange,
@@ -86,7 +87,7 @@ class StreamEncoder:
         if isinstance(record, RecDone):
             return [self._record(record.bucket, pack(RecDoneHeader(self._app_uid, record.inc, record.bucket)))]
         letters = _letters(record.output.rejects) if isinstance(record, StableBucket) else []
-        parts = list(zip_longest(self._parts(record.output.rows), letters))
+        parts = _together(self._parts(record.output.rows), letters)
         return [
             self._record(record.bucket, pack(self._header(record, i, len(parts), own or ()), rows or b""))
             for i, (rows, own) in enumerate(parts)
@@ -117,6 +118,18 @@ class StreamEncoder:
 
     def _record(self, bucket: int, value: bytes) -> NewRecord:
         return NewRecord(self._feed, value, timestamp_ms=self._buckets.timestamp_ms(bucket))
+
+
+def _together(rows: list[bytes], letters: list[list[RecordPart]]) -> list[tuple[bytes | None, list[RecordPart] | None]]:
+    """What each part of an output holds: rows and dead letters, or only one of them where both would be too much: a
+    single row may fill a record alone."""
+    if all(len(some) + sum(map(_size, own)) <= ENVELOPE_BYTES_MAX for some, own in zip(rows, letters, strict=False)):
+        return list(zip_longest(rows, letters))
+    return [*((some, None) for some in rows), *((None, own) for own in letters)]
+
+
+def _size(letter: RecordPart) -> int:
+    return len(letter.raw) + len(letter.reason.encode()) + LETTER_BYTES
 
 
 def _letters(rejects: Sequence[Reject]) -> list[list[RecordPart]]:
@@ -264,10 +277,5 @@ def readable(record: Record, decoder: StreamDecoder) -> StreamRecord | None:
     try:
         return decoder.decode(record)
     except EnvelopeError as exc:
-        log.error(
-            "undecodable record of a replica's stream skipped",
-            topic=record.feed.topic,
-            offset=record.offset,
-            why=str(exc),
-        )
+        ignored(log, "undecodable record of a replica's stream skipped", record, exc)
         return None

@@ -15,16 +15,23 @@ ENVELOPE_BYTES_MAX = 900_000
 """Larger batches are split, to stay below common broker limits."""
 RECORD_BYTES_MAX = 8_388_608
 
-# Event time is the record timestamp, so Kafka's own time-based retention and rolling must not act on it.
-EVENT_TIME = (
-    ("retention.ms", "-1"),
-    ("segment.ms", "1000000000000"),
+_ANY = "9223372036854775807"
+ANY_TIME = (
     ("message.timestamp.type", "CreateTime"),
-    ("message.timestamp.after.max.ms", "9223372036854775807"),
-    ("max.message.bytes", str(RECORD_BYTES_MAX)),
+    ("message.timestamp.before.max.ms", _ANY),
+    ("message.timestamp.after.max.ms", _ANY),
 )
-COMPACTED = (("cleanup.policy", "compact"), ("segment.ms", "600000"), ("min.compaction.lag.ms", "600000"))
+"""Records of any time are taken: of rows of any stime, and of writers whose clock is not the broker's. Kafka would
+refuse what lies an hour ahead of the broker's clock, and with one refusal the writer's whole producer."""
+TAKES_ALL = (*ANY_TIME, ("max.message.bytes", str(RECORD_BYTES_MAX)))
+"""What all topics of an app have: no record is refused for its time, and none of a size that ours may have."""
+BROKERS_TIME = (*TAKES_ALL, ("message.timestamp.type", "LogAppendTime"))
+"""The same of topics whose records get the broker's time: by it writers learn by how much their own clock differs."""
+# Event time is the record timestamp, so Kafka's own time-based retention and rolling must not act on it.
+EVENT_TIME = (("retention.ms", "-1"), ("segment.ms", "1000000000000"), *TAKES_ALL)
+COMPACTED = (("cleanup.policy", "compact"), ("segment.ms", "600000"), ("min.compaction.lag.ms", "600000"), *TAKES_ALL)
 SEGMENT_BYTES = "segment.bytes"
+MIN_INSYNC, UNCLEAN = "min.insync.replicas", "unclean.leader.election.enable"
 SOURCE_SEGMENT, STREAM_SEGMENT = ((SEGMENT_BYTES, "67108864"),), ((SEGMENT_BYTES, "16777216"),)
 """Of topics that are trimmed: only whole segments are freed, and these roll by size."""
 KEPT_FILES = (
@@ -33,10 +40,11 @@ KEPT_FILES = (
     ("segment.ms", "60000"),
     ("min.cleanable.dirty.ratio", "0.1"),
     ("delete.retention.ms", "60000"),
+    *TAKES_ALL,
 )
 """Checkpoints are replaced all the time, and read whole by the next start: what was replaced is to go soon."""
-SHORT = (("retention.ms", "3600000"), ("segment.ms", "600000"))
-RPC = (("retention.ms", "600000"), ("segment.ms", "60000"), ("max.message.bytes", str(RECORD_BYTES_MAX)))
+SHORT = (("retention.ms", "3600000"), ("segment.ms", "600000"), *TAKES_ALL)
+RPC = (("retention.ms", "600000"), ("segment.ms", "60000"), *TAKES_ALL)
 """Messages about redos are useless after seconds, and may be large: they carry states."""
 
 
@@ -161,8 +169,6 @@ def of_app(
     specs.append(TopicSpec(control(app), partitions=max(1, len(nodes) + len(queries)), config=SHORT))
     specs.append(TopicSpec(settings(app), config=COMPACTED))
     specs.append(TopicSpec(acks(app), config=COMPACTED))
-    specs.append(TopicSpec(status(app), config=SHORT))
-    specs.append(
-        TopicSpec(deadletter(app), config=(("retention.ms", "-1"), ("max.message.bytes", str(RECORD_BYTES_MAX))))
-    )
+    specs.append(TopicSpec(status(app), config=SHORT + BROKERS_TIME))
+    specs.append(TopicSpec(deadletter(app), config=(("retention.ms", "-1"), *TAKES_ALL)))
     return specs

@@ -30,7 +30,7 @@ class Acknowledging:
     def __init__(self, spec: ReplicaSpec, identity: Identity, every_us: int) -> None:
         self._spec, self._identity, self._every_us = spec, identity, every_us
         self._sources = tuple(of.name for of in spec.inputs if not of.replicas)
-        self._place = spec.checkpoint_uri or f"{spec.host or platform.node()}:{spec.data_dir}"
+        self._place = spec.place or spec.checkpoint_uri or f"{spec.host or platform.node()}:{spec.data_dir}"
         self._needs = LastNeeds(spec.app, Life(spec.app_uid))
         self._number = 0
         self._said: tuple[KeptCheckpoint, ...] | None = None

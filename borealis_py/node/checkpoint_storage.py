@@ -13,8 +13,10 @@ Temporary names end in `.tmp` and are never listed. A killed writer leaves its f
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import os
+import re
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -29,6 +31,9 @@ SUFFIX = ".ckpt"
 ASIDE = ".tmp"
 OBJECT_STORES = ("s3", "gcs", "abfs")
 HASH_BYTES = 32
+PLACE, ID_CHARS = "place.id", 32
+"""The file with the random id of a directory, and its length."""
+_ID = re.compile(rf"[0-9a-f]{{{ID_CHARS}}}")
 AT_ONCE = 16
 """So many files of an object store are read or removed at once: each takes a while, and increments are many."""
 SHORT = 400
@@ -150,6 +155,53 @@ def _sync_directory(directory: Path) -> None:
         os.fsync(opened)
     finally:
         os.close(opened)
+
+
+def id_of(directory: Path) -> str:
+    """A random id that lies in a directory, and is written there by whoever looks first: so two machines whose paths
+    are equal learn whether their disks are, too. Whoever writes at the same time gets the id of the first.
+
+    Raises:
+        OSError: it can neither be read nor written.
+    """
+    path = directory / PLACE
+    if (found := _id_in(path)) is not None:
+        return found
+    directory.mkdir(parents=True, exist_ok=True)
+    opened = os.open(directory, os.O_RDONLY)
+    try:
+        fcntl.flock(opened, fcntl.LOCK_EX)  # until it is closed: nobody replaces what another has just written
+        if (found := _id_in(path)) is None:  # torn by a power cut, or nothing of ours
+            found = uuid.uuid4().hex
+            temporary = path.with_name(_aside(PLACE))
+            try:
+                temporary.write_text(found)
+                temporary.replace(path)
+            finally:
+                temporary.unlink(missing_ok=True)
+        return found
+    finally:
+        os.close(opened)
+
+
+def _id_in(path: Path) -> str | None:
+    try:
+        found = path.read_bytes()[: ID_CHARS + 1].decode(errors="replace")
+    except FileNotFoundError:
+        return None
+    return found if _ID.fullmatch(found) else None
+
+
+def local_directory(uri: str) -> Path | None:
+    """The directory of a URI on this machine's own file systems; None: all machines find the same there.
+
+    Raises:
+        LocationError: pyarrow.fs has no file system for the URI.
+    """
+    if not uri.startswith("file:"):
+        return None
+    filesystem, path = _filesystem(uri)
+    return Path(path) if filesystem.type_name == "local" else None
 
 
 class UriLocation:

@@ -13,11 +13,14 @@ import uuid
 from collections.abc import Iterable, Iterator, Mapping, Set
 from contextlib import closing
 from dataclasses import dataclass, field
+from typing import Annotated
 
 import msgspec
+import structlog
 
 from borealis_py.log import topics
-from borealis_py.log.base import Appender, Feed, Log, LogError, NewRecord, TopicSpec
+from borealis_py.log.base import Appender, Feed, Log, LogError, NewRecord, Record, TopicSpec
+from borealis_py.log.unreadable import ignored, small_number, total
 from borealis_py.node.checkpoint_storage import as_os_error
 
 KAFKA = "kafka"
@@ -27,13 +30,21 @@ WRITE_S = 20.0
 """How long a write waits for the broker. What it has sent may arrive later, whole and in order."""
 
 
+PARTS_MAX = 2**20
+"""Of a file: more than a thousand gigabytes."""
+log = structlog.get_logger("borealis.checkpoint")
+
+
 class Part(msgspec.Struct, array_like=True, frozen=True):
     """A record's value. `write`: a random id, the same in all parts of one write; `parts`: how many it has; `content`:
     bytes of the file, those of the part."""
 
     write: str
-    parts: int
+    parts: Annotated[int, msgspec.Meta(ge=1, le=PARTS_MAX)]
     content: bytes
+
+
+_decode = msgspec.msgpack.Decoder(Part).decode
 
 
 @dataclass(slots=True)
@@ -46,8 +57,10 @@ class _File:
     def offsets(self) -> list[int] | None:
         """Of its parts in order; None: not all of them are there, and of one write."""
         write, count, _ = self.parts.get(0, ("", 0, 0))
+        if not 0 < count <= len(self.parts):
+            return None
         found = [self.parts[n][2] for n in range(count) if n in self.parts and self.parts[n][0] == write]
-        return found if count and len(found) == count else None
+        return found if len(found) == count else None
 
 
 class TopicLocation:
@@ -96,7 +109,7 @@ class TopicLocation:
             return found
         with as_os_error(LogError), closing(self._log.lookup()) as lookup:
             for record in lookup.read(self._feed, min(wanted), max(wanted) + 1):
-                part = _part(record.value) if record.offset in wanted else None
+                part = _part(record) if record.offset in wanted else None
                 if part is not None:
                     found[record.offset] = part.content
         return found
@@ -195,13 +208,15 @@ class TopicLocation:
             with closing(self._log.lookup()) as lookup:
                 for record in lookup.read(self._feed, *lookup.bounds(self._feed)):
                     name, _, part = (record.key or b"").decode(errors="replace").rpartition("/")
-                    if not name or not part.isdecimal():
-                        continue  # not ours
-                    parts = files.setdefault(name, _File()).parts
-                    parts.pop(int(part), None)
-                    found = _part(record.value)
+                    number = small_number(part)
+                    if not name or number is None:
+                        ignored(log, "record of a checkpoint ignored", record, "its key is not that of a file's part")
+                        continue
+                    found = _part(record)
                     if found is not None:
-                        parts[int(part)] = (found.write, found.parts, record.offset)
+                        files.setdefault(name, _File()).parts[number] = found.write, found.parts, record.offset
+                    elif record.value is None and name in files:
+                        files[name].parts.pop(number, None)
         return {name: file for name, file in files.items() if file.parts}
 
     def _there(self) -> list[str]:
@@ -209,11 +224,14 @@ class TopicLocation:
             return admin.topics()
 
 
-def _part(value: bytes | None) -> Part | None:
-    """None: it was removed, or is garbage."""
+def _part(record: Record) -> Part | None:
+    """None: it was removed, or counts as nothing."""
+    if record.value is None:
+        return None
     try:
-        return None if value is None else msgspec.msgpack.decode(value, type=Part)
-    except msgspec.MsgspecError:
+        return total(_decode, record.value)
+    except msgspec.MsgspecError as exc:
+        ignored(log, "record of a checkpoint ignored", record, exc)
         return None
 
 

@@ -19,10 +19,12 @@ from borealis_py.log.messages import (
     Incarnation,
     Policy,
     RetainSetting,
+    SettingOfLife,
     SourceFailure,
     Threshold,
     decode,
 )
+from borealis_py.log.unreadable import ignored
 from borealis_py.node.recovering.setting import KIND, plan_said
 from borealis_py.protocol.incarnation import Disagreement
 from borealis_py.protocol.settings import DelayPolicy, Delays, NodeDelays, SettingsError, Timing, budget
@@ -149,7 +151,7 @@ class DynamicSettings:
         try:
             self._read(kind, name, key, record)
         except (msgspec.DecodeError, msgspec.ValidationError, ValueError, SettingsError) as exc:
-            log.warning("setting ignored", key=key, why=str(exc))
+            ignored(log, "setting ignored", record, exc, key=key)
 
     def take_disagreements(self) -> list[Disagreement | None]:
         """What was said of replicas that differ since the last call, in order; None: an operator has cleared it."""
@@ -167,21 +169,32 @@ class DynamicSettings:
         serves = self._serves[query]
         return budget(self._timing, threshold_us, serves.hops, serves.depth)
 
+    def _counts(self, record: Record, setting: SettingOfLife) -> bool:
+        """Whether it was set in this life of the app. What was under way while `up --reset` began it anew was not."""
+        return not setting.app_uid or self._life.owns(record, setting.app_uid)
+
     def _read(self, kind: str, name: str, key: str, record: Record) -> None:
         value = record.value or b""
         if kind == "threshold" and name in self._serves:
-            threshold_us = decode(value, Threshold).threshold_us
+            threshold = decode(value, Threshold)
+            if not self._counts(record, threshold):
+                return
+            threshold_us = threshold.threshold_us
             self._waits_us[name] = self._wait_us(name, threshold_us)
             self._queries[name] = replace(self._queries[name], threshold_us=threshold_us)
         elif kind == "policy" and name in self._serves:
             policy = decode(value, Policy)
+            if not self._counts(record, policy):
+                return
             failure, stabilization = DelayPolicy(policy.failure), DelayPolicy(policy.stabilization)
             self._queries[name] = replace(self._queries[name], failure=failure, stabilization=stabilization)
         elif kind == "fail":
-            self.failed_until[name] = decode(value, SourceFailure).until_wall_us
+            failure_of_source = decode(value, SourceFailure)
+            if self._counts(record, failure_of_source):
+                self.failed_until[name] = failure_of_source.until_wall_us
         elif kind == "retain":
             setting = decode(value, RetainSetting)
-            if not setting.app_uid or self._life.owns(record, setting.app_uid):
+            if self._counts(record, setting):
                 self._retain[name] = retain_of(setting.kept)
         elif kind == KIND and name == self._node:
             self.recovery = plan_said(record, self._life) or self.recovery

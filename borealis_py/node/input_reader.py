@@ -24,6 +24,7 @@ from borealis_py.log.records import EnvelopeError, unpack_stream
 from borealis_py.log.source_records import decode_source
 from borealis_py.log.stream import StreamDecoder, readable
 from borealis_py.log.stream_topics import StreamTopics
+from borealis_py.log.unreadable import ignored
 from borealis_py.node.dynamic_settings import DynamicSettings
 from borealis_py.node.spec import ReplicaSpec
 from borealis_py.protocol.incarnation import Heartbeat
@@ -172,7 +173,7 @@ class InputReader:
             first, _ = self._lookup.bounds(feed)
             if first > at:
                 raise RetentionLost(
-                    f"source {self._spec.inputs[i].name}: offset {at} is needed, the log begins at {first} (retention)"
+                    f"source {self._spec.inputs[i].shown}: offset {at} is needed, the log begins at {first} (retention)"
                 )
         for i in sorted({i for i, _ in self._streams.values()}):
             self._check_stream(i, bucket, buckets, may_wait)
@@ -250,7 +251,7 @@ class InputReader:
         try:
             found = read_description(spec.app, record.value or b"").app_uid
         except msgspec.MsgspecError as exc:
-            log.warning("description ignored", topic=record.feed.topic, offset=record.offset, why=str(exc))
+            ignored(log, "description ignored", record, exc)
             return False
         if found != spec.app_uid:
             raise OtherLife.of_app(spec.app, spec.app_uid, found)
@@ -292,7 +293,7 @@ class InputReader:
         try:
             h = read_beat(record.key, record.value, self._spec.node)
         except msgspec.MsgspecError as exc:
-            log.warning("heartbeat ignored", topic=record.feed.topic, offset=record.offset, why=str(exc))
+            ignored(log, "heartbeat ignored", record, exc)
             return
         if not self._life.owns(record, h.app_uid):
             return

@@ -11,6 +11,7 @@ from dataclasses import replace
 
 from borealis_py.log.base import Appender, Delivery, LogError
 from borealis_py.log.kernel import Kernel
+from borealis_py.log.record_size import RecordTooLarge
 from borealis_py.log.stream import StreamEncoder
 from borealis_py.node.spec import ReplicaSpec
 from sunion.bucket import Buckets
@@ -41,9 +42,13 @@ class OutputWriter:
         """The highest token up to which the log holds every record.
 
         Raises:
-            LogError: the log refused a record.
+            LogError: the log refused a record. RecordTooLarge: for its size.
         """
-        for delivery in self._appender.deliveries():
+        deliveries = self._appender.deliveries()
+        large = max(deliveries, key=lambda delivery: delivery.too_large, default=None)
+        if large is not None and large.too_large:
+            raise RecordTooLarge(large.error)
+        for delivery in deliveries:
             self._check(delivery)
             assert isinstance(delivery.token, tuple)
             partition, token = delivery.token

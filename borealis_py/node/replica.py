@@ -25,12 +25,14 @@ from borealis_py.log.base import (
     NewRecord,
     TookOver,
     TransactorEvent,
+    Unknown,
     Wake,
 )
 from borealis_py.log.clock import Clock
 from borealis_py.log.corrected import Progress, transaction
 from borealis_py.log.description import Life
 from borealis_py.log.kernel import Kernel, codecs_of
+from borealis_py.log.record_size import RecordTooLarge
 from borealis_py.log.stream import unpacker
 from borealis_py.node.acknowledging import Acknowledging
 from borealis_py.node.checkpoints import CheckpointStore
@@ -180,7 +182,8 @@ class Replica:
         self._reporter.checkpoint_bucket = starting.own_bucket or 0
         self._input_reader.open_progress()
         self._input_reader.open_inputs(start.marks, start.bucket, self.buckets)
-        log.info("replica starts", node=spec.node, replica=spec.replica, inc=identity.inc, bucket=start.bucket)
+        of = {"node": spec.node, "replica": spec.replica, "inc": identity.inc}
+        log.info("replica starts", **of, bucket=start.bucket, bucket_us=self.buckets.width_us)
         config = ManagerConfig(
             inputs=spec.inputs,
             fragment=self._kernel,
@@ -212,6 +215,7 @@ class Replica:
             RetentionLost: the log no longer holds what is needed.
             OtherLife, OtherVersion: the app was reset, or another version writes it.
             LogError: the log refused a record of the own stream, or cannot be read. A new start may help.
+            RecordTooLarge: likewise, for its size; of the corrected stream, too. A new start helps once.
         """
         try:
             self._turn()
@@ -361,6 +365,8 @@ class Replica:
             return WriterCommitted(event.attempt, self._writing_to)
         if isinstance(event, AtWork):
             return WriterBusy(event.attempt)
+        if isinstance(event, Unknown) and event.too_large:
+            raise RecordTooLarge(event.reason)
         return WriterLost(event.attempt, isinstance(event, Fenced) or self._resuming.doubts)
 
     def _acknowledge(self, now: MonotonicUs) -> None:

@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import os
 import platform
-import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import cache
 from typing import Any
 
-import psutil
 import structlog
 
 from borealis_py.log.base import Appender, NewRecord
-from borealis_py.log.clock import Clock
+from borealis_py.log.clock import Clock, ClockWatch
 from borealis_py.log.messages import InputStatus, RedoStatus, Status, TrimStatus, encode
 from borealis_py.node.dynamic_settings import DynamicSettings
+from borealis_py.node.memory import memory_watch
 from borealis_py.node.spec import ReplicaSpec
 from borealis_py.protocol.incarnation import InputReport, ReplicaStatus
 from borealis_py.protocol.publishing import Phase
@@ -26,7 +24,6 @@ from borealis_py.protocol.turn import EmitEvent
 PERIOD_US = 1_000_000
 PLAY_US = 100_000
 """A turn takes a record along that is due so soon: the next bucket's does."""
-MEMORY_S = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,29 +49,6 @@ def ignore_status(snapshot: StatusSnapshot) -> None:
     """A listener that does nothing."""
 
 
-class _Memory:
-    """The memory of this process, read once a second at most, however many replicas it has and statuses they send."""
-
-    def __init__(self) -> None:
-        self._process = psutil.Process()
-        self._kb = 0
-        self._until_s = 0.0
-
-    def kb(self) -> int:
-        """KiB that are resident."""
-        now_s = time.monotonic()
-        if now_s >= self._until_s:
-            self._until_s = now_s + MEMORY_S
-            self._kb = int(self._process.memory_info().rss) // 1024
-        return self._kb
-
-
-@cache
-def _memory(pid: int) -> _Memory:
-    """Of the process `pid`, which is this one: a forked one has its own."""
-    return _Memory()
-
-
 class Reporter:
     """Reports a replica once a second and at every event: to the status topic, the log, and `seen`."""
 
@@ -96,7 +70,8 @@ class Reporter:
         self._due = 0
         self._key = f"{spec.node}/{spec.replica}".encode()
         self._log = structlog.get_logger("borealis.replica").bind(node=spec.node, replica=spec.replica)
-        self._memory = _memory(os.getpid())
+        self._memory = memory_watch()
+        self._clock_watch = ClockWatch()
         self.checkpoint_wall_us = 0
         self.checkpoint_bucket = 0
         self.trims: tuple[TrimStatus, ...] = ()
@@ -142,6 +117,9 @@ class Reporter:
         self._send(status, unreachable, note)
 
     def _send(self, status: ReplicaStatus, unreachable: frozenset[int], note: EmitEvent) -> None:
+        said = self._clock_watch.changed(self._appender.clock_ahead_us)
+        if said is not None:
+            self._log.warning(said, ahead_us=self._appender.clock_ahead_us)
         record = self._record(status, unreachable, note, self._clock.wall_us())
         conflatable = not note.event  # events are told one by one
         self._appender.append(NewRecord(self._spec.status_feed, encode(record), self._key, conflatable=conflatable))
@@ -152,6 +130,7 @@ class Reporter:
         if note.redo is not None:
             first, end, rows, engine, seconds = note.redo
             redo = RedoStatus(first, end, rows, engine, seconds, wall)
+        memory = self._memory.use()
         return Status(
             node=self._spec.node,
             replica=self._spec.replica,
@@ -179,13 +158,15 @@ class Reporter:
             failure_policy=delays.failure.value,
             stabilization_policy=delays.stabilization.value,
             inputs=tuple(_input(of, i not in unreachable) for i, of in enumerate(s.inputs)),
-            rss_kb=self._memory.kb(),
+            rss_kb=memory.rss_kb,
+            pss_kb=memory.pss_kb,
             event=note.event,
             detail=note.detail,
             redo=redo,
             why_inline=self._why_inline(),
             http=self._spec.http,
             host=self._spec.host or platform.node(),
+            clock_ahead_us=self._appender.clock_ahead_us,
             trims=self.trims,
             diverged="" if s.disagreement is None else str(s.disagreement),
             recovery=(self._settings.recovery or self._spec.recovery).way.value,

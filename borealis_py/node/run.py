@@ -115,7 +115,7 @@ def run_replica(
 def _as_set(spec: ReplicaSpec) -> ReplicaSpec:
     """The same with the way of recovery that is in force, and its timing. Raises LogError."""
     (found,) = recovering_as_set([spec], spec.log)
-    return replace(found, timing=paced(spec.timing, found.recovery))
+    return replace(found, timing=paced(spec.timing, found.recovery), place=spec.keeps_at)
 
 
 class _Incarnation:

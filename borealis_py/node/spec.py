@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+import structlog
+
 from borealis_py.log import topics
 from borealis_py.log.base import Feed, Log
-from borealis_py.node.checkpoint_storage import CheckpointLocation, LocalLocation, location_at
+from borealis_py.node.checkpoint_storage import CheckpointLocation, LocalLocation, id_of, local_directory, location_at
 from borealis_py.node.checkpoint_topic import KAFKA, TopicLocation
 from borealis_py.node.code_storage import StoredCode
 from borealis_py.protocol.settings import Delays, Timing
@@ -16,6 +19,8 @@ from borealis_py.protocol.trimming import Trimming
 from borealis_py.query.recovery import ACTIVE, RecoveryPlan
 from borealis_py.query.spec import Partitioning, Serves, count_of
 from sunion.model import Input
+
+_logger = structlog.get_logger("borealis.checkpoint")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,6 +52,7 @@ class ReplicaSpec:
         trimming: how it trims and acknowledges (R16); None: it does neither.
         recovery: who of its node runs, and what a standby has.
         gap: it may begin anew and name what it leaves out (R18): no node reads it, and its readers ask for no more.
+        place: where checkpoints lie, as `keeps_at` of the machine where the replica runs; empty: not looked up.
         made_of: the components, by name, of which a kernel must be made to run the app; empty: unknown.
     """
 
@@ -79,6 +85,7 @@ class ReplicaSpec:
     trimming: Trimming | None = None
     recovery: RecoveryPlan = ACTIVE
     gap: bool = False
+    place: str = ""
 
     def feeds(self, index: int) -> tuple[Feed, ...]:
         """The feeds of one input: of a stream, one for each replica."""
@@ -92,6 +99,22 @@ class ReplicaSpec:
         if self.checkpoint_uri:
             return location_at(self.checkpoint_uri, self.app, self.name)
         return LocalLocation(self.data_dir / "checkpoints" / self.name)
+
+    @property
+    def keeps_at(self) -> str:
+        """Where checkpoints lie, equal for those who find each other's there, and for nobody else: a URI, or a
+        directory with the random id that lies in it. Blocking. Raises LocationError."""
+        directory = self.data_dir / "checkpoints"
+        if self.checkpoint_uri:
+            of_uri = None if self.checkpoint_uri == KAFKA else local_directory(self.checkpoint_uri)
+            if of_uri is None:
+                return self.checkpoint_uri
+            directory = of_uri / self.app
+        try:
+            return f"{id_of(directory)}:{directory}"
+        except OSError as exc:
+            _logger.warning("peers on this machine cannot know where this replica keeps its checkpoints", why=str(exc))
+            return f"{uuid.uuid4().hex}:{directory}"
 
     @property
     def code(self) -> StoredCode:

@@ -65,14 +65,19 @@ def _collected(app: str, statuses: Iterable[IngressStatus]) -> Iterator[Metric]:
     ending = GaugeMetricFamily(
         "borealis_ingress_ending", "1 once it has read that its source is to end.", labels=_INGRESS
     )
+    absent = GaugeMetricFamily(
+        "borealis_ingress_absent_columns", "Columns that no record of the topic has had, of an owner.", labels=_INGRESS
+    )
     for labels, status in told:
+        if status.role is IngressRole.OWNER:
+            absent.add_metric(labels, len(status.absent))
         for role in IngressRole:
             roles.add_metric((*labels, role.value), status.role is role)
         at.add_metric(labels, status.at_wall_us / 1e6)
         ending.add_metric(labels, status.ending)
         if status.expect_us is not None:
             expect.add_metric(labels, status.expect_us / 1e6)
-    yield from (roles, at, expect, ending)
+    yield from (roles, at, expect, ending, absent)
     owned = [((*labels, i.name), i) for labels, s in told if s.role is IngressRole.OWNER for i in s.inputs]
     for name, text, count in _COUNTERS:
         counter = CounterMetricFamily(f"borealis_ingress_{name}", text, labels=_INPUT)

@@ -9,7 +9,7 @@ import msgspec
 
 from borealis_py.app import origin
 from borealis_py.app.state import GONE_S, AppState, IngressStatuses, Statuses
-from borealis_py.log.ingress_status import IngressInput, IngressRole, IngressStatus
+from borealis_py.log.ingress_status import AbsentField, IngressInput, IngressRole, IngressStatus
 from borealis_py.query import format_duration
 from sunion.model import FOREVER
 
@@ -95,6 +95,7 @@ def ingress_remarks(state: AppState, statuses: IngressStatuses, now_us: int) -> 
                     f"source {source}: times of topic {owner.topic} seem to be read wrong, and their rows are dead "
                     f"letters: {misread} in app.topic({source!r}, ...), and begin the app anew: `borealis up --reset`"
                 )
+            found += [absent_text(source, owner.topic, one) for one in owner.absent]
             late = sum(i.late for i in owner.inputs)
             if late:
                 found.append(
@@ -102,6 +103,14 @@ def ingress_remarks(state: AppState, statuses: IngressStatuses, now_us: int) -> 
                     "letters. `borealis inspect` shows how late rows come"
                 )
     return found
+
+
+def absent_text(source: str, topic: str, one: AbsentField) -> str:
+    """What people should know of a column that no record of a topic has had."""
+    many = f"in none of {one.records:,} records".replace(",", " ") if one.records != 1 else "not in the only record"
+    instead = f"they have `{one.near}`" if one.near else "`borealis inspect` shows what they have"
+    column = f"column `{one.name}`{f' (field `{one.field}`)' if one.field else ''}"
+    return f"source {source}: {column} was {many} of topic {topic}, so it is null in all rows; {instead}"
 
 
 def _expects(expect_us: int | None) -> str:

@@ -1,5 +1,6 @@
 """The `/metrics` page, in Prometheus conventions: base units (seconds, bytes), counters ending with `_total`, and
-labels with few values (app, node, replica, input, state, event, engine). Keys and rows of the data are never labels.
+labels with few values (app, node, replica, input, state, event, engine, topic). Keys and rows of the data are never
+labels.
 
 A standby that reads no input idles: its frontiers and inputs have no samples, so that they count in no minimum.
 Generated from the registry at each scrape. Counters restart with a replica's incarnation, as Prometheus expects of a
@@ -8,7 +9,7 @@ restart. Times are stimes or wall time, in seconds since 1970: `time() - x` is a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from prometheus_client import CollectorRegistry, GCCollector, PlatformCollector, ProcessCollector
@@ -17,6 +18,7 @@ from prometheus_client.registry import Collector
 
 from borealis_py.app.replica_health import idles
 from borealis_py.app.state import ReplicaKey
+from borealis_py.log import unreadable
 from borealis_py.log.messages import InputStatus, Status
 from borealis_py.observe.status_registry import RegistryEntry, StatusRegistry
 from borealis_py.protocol.states import ReplicaState
@@ -105,12 +107,30 @@ class ReplicaCollector(Collector):
 
 
 def families() -> Iterator[tuple[str, str, tuple[str, ...], str]]:
-    """Name, type, labels and text of each family that is labelled by replica."""
+    """Name, type, labels and text of each family of a replica's process."""
     nothing, labels = dict[ReplicaKey, RegistryEntry](), _Labels()
     found: list[Any] = [*_replicas(nothing, labels, Buckets(1_000)), *_inputs(nothing, labels, Buckets(1_000))]
-    found += _history(nothing, labels)
+    found += [*_history(nothing, labels), *_unreadable({})]
     for family in found:
         yield family.name, family.type, tuple(family._labelnames), family.documentation
+
+
+def _unreadable(found: Mapping[str, int]) -> Iterator[Metric]:
+    records = CounterMetricFamily(
+        "borealis_unreadable_records",
+        "Records of the app's own topics that count as nothing, since nothing of borealis-py has written them.",
+        labels=("topic",),
+    )
+    for topic, count in sorted(found.items()):
+        records.add_metric((topic,), count)
+    yield records
+
+
+class UnreadableCollector(Collector):
+    """The records that this process could not read."""
+
+    def collect(self) -> Iterator[Metric]:
+        return _unreadable(unreadable.counts())
 
 
 def registry(own: Collector) -> CollectorRegistry:
@@ -118,6 +138,7 @@ def registry(own: Collector) -> CollectorRegistry:
     found = CollectorRegistry()
     for collector in (ProcessCollector, PlatformCollector, GCCollector):
         collector(registry=found)
+    found.register(UnreadableCollector())
     found.register(own)
     return found
 

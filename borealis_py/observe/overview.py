@@ -58,7 +58,9 @@ def overview(
             for query, (least, most) in apart_sources(state, statuses).items()
             if query in queries
         },
-        "failed_sources_until_wall_us": {s: until for s, until in state.failed_until.items() if until > now_us},
+        "failed_sources_until_wall_us": {
+            state.runs.shown(s): until for s, until in state.failed_until.items() if until > now_us
+        },
         "replicas": [_one(state, statuses.get(key), key, now_us) for key in shown],
         "ingresses": [] if ingresses is None else ingress_overview(state, ingresses, now_us),
     }

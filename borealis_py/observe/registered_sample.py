@@ -148,6 +148,8 @@ def _kind(branch: AvroType) -> str:
         if branch.logical.startswith("timestamp-"):
             return "timestamp"
         return "date" if branch.logical == "date" else "int64"
+    if branch.kind == "fixed" and branch.logical == "uuid":
+        return "string"
     if branch.kind in ("bytes", "fixed"):
         decimal = branch.logical == "decimal" and 0 <= branch.scale <= PRECISION_MAX
         return f"decimal({PRECISION_MAX},{branch.scale})" if decimal else "binary"

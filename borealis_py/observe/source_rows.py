@@ -80,7 +80,7 @@ def _objects(codec: ArrowSourceCodec, header: BatchHeader, payload: bytes) -> li
     if header.encoding == "json":
         try:
             return [bytes(raw) for raw in msgspec.json.decode(payload, type=list[msgspec.Raw])]
-        except (msgspec.DecodeError, UnicodeDecodeError):
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             return []
     rows, _ = codec.decode(payload, header.encoding, unpack_stimes(header.stimes))
     if rows is None or isinstance(rows, Parsed):

@@ -11,7 +11,10 @@ from typing import Any
 
 import msgspec
 
+from borealis_py.client.csvlines import split_line
+from borealis_py.ingress.formats.connect_schema import DAYS, DECIMAL, ConnectType, row_types, schema_of
 from borealis_py.log.base import Record
+from borealis_py.types.spelling import PRECISION_MAX
 from borealis_py.types.values import NUMBER, WHOLE
 
 CONFLUENT_MAGIC = 0
@@ -49,7 +52,7 @@ def recognised(records: Sequence[Record]) -> SampledFormat:
         changes = [None if one is None else _change(one) for one in objects]
         some = sum(one is not None for one in changes)
         if some >= MOSTLY * sum(one is not None for one in objects):
-            return SampledFormat("debezium", changes)
+            return SampledFormat("debezium", changes, types=_change_types(records) or None)
         return SampledFormat("json", objects)
     values = [record.value for record in records if record.value]
     nothing = [None] * len(records)
@@ -88,6 +91,27 @@ def _change(event: Mapping[str, Any]) -> Mapping[str, Any] | None:
         return None
     state = found["before"] if found["op"] == "d" else found["after"]
     return state if isinstance(state, dict) else None
+
+
+def _change_types(records: Sequence[Record]) -> dict[str, tuple[str | None, str]]:
+    """Of changes that bring their schema, the types of fields whose JSON does not show it: the newest schema counts."""
+    found: dict[str, tuple[str | None, str]] = {}
+    schemas = dict.fromkeys(schema for record in records if (schema := schema_of(record.value or b"")) is not None)
+    for schema in schemas:
+        for name, told in row_types(schema, "after").items():
+            kind = _type_of(told)
+            if kind is not None:
+                found[name] = (kind, "")
+    return found
+
+
+def _type_of(told: ConnectType) -> str | None:
+    if told.name == DECIMAL and told.scale is not None and 0 <= told.scale <= PRECISION_MAX:
+        precision = PRECISION_MAX if told.precision is None else told.precision
+        return f"decimal({min(PRECISION_MAX, max(1, precision, told.scale))},{told.scale})"
+    if told.name in DAYS:
+        return "date"
+    return "binary" if told.kind == "bytes" and not told.name else None
 
 
 def _text(value: bytes | None) -> str | None:
@@ -129,7 +153,7 @@ def _values(line: str, delimiter: str) -> list[str]:
     if '"' not in line:
         return line.split(delimiter)
     try:
-        return next(csv.reader([line], delimiter=delimiter, strict=True))
+        return split_line(line, delimiter)[0]
     except csv.Error:
         return []
 

@@ -5,48 +5,64 @@ A sample proves nothing of what comes later: what it says are suggestions, with 
 
 from __future__ import annotations
 
+import itertools
+import json
 import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from datetime import date, datetime, timedelta
+from dataclasses import dataclass, replace
+from datetime import date, datetime
 from decimal import Decimal
 from typing import Any
 
 from borealis_py.log.base import Record
 from borealis_py.observe.topic_formats import SampledFormat, recognised
-from borealis_py.query.errors import QueryError
+from borealis_py.protocol.settings import Timing
+from borealis_py.query.field_paths import column_for, path_text, why_unreadable
 from borealis_py.query.ingress_spec import FORMATS
-from borealis_py.query.names import STIME, WINDOW_END, WINDOW_START, check_columns
-from borealis_py.query.units import format_duration
+from borealis_py.query.names import STIME, WINDOW_END, WINDOW_START, is_column_name
+from borealis_py.query.times import NoTime, TimeForm
+from borealis_py.query.units import DURATION_MAX_US, OUR_DAYS_US, TIME_UNITS, format_duration
 from borealis_py.types.spelling import parse_type
 from borealis_py.types.values import NUMBER, TEXT_MAX, Misfit, rules, sent
 
-UNIT_US = {"s": 1_000_000.0, "ms": 1_000.0, "us": 1.0, "ns": 0.001}
-YEAR_2000_US, YEAR_2100_US = 946_684_800_000_000, 4_102_444_800_000_000
-"""Between them, an integer is taken for a time; the units' ranges do not overlap."""
 NEAR_US = 366 * 86_400_000_000
 """A time field is at most this far from its records' Kafka timestamps; otherwise it is data, like a birthday."""
-LATENESSES_US = tuple(
-    s * 1_000 for s in (500, 1_000, 2_000, 5_000, 10_000, 30_000, 60_000, 300_000, 900_000, 3_600_000)
+LATENESSES_US = (
+    *(ms * 1_000 for ms in (500, 1_000, 2_000, 5_000, 10_000, 30_000)),
+    *(m * 60_000_000 for m in (1, 5, 15)),
+    *(h * 3_600_000_000 for h in (1, 2, 6, 12)),
+    *(d * 86_400_000_000 for d in (1, 2, 7, 30, 90, 366)),
 )
-"""Latenesses to suggest."""
+"""Latenesses to suggest; the last is the longest that there is."""
+AHEAD_MAX_US = Timing().ahead_max_us
 INT64_MAX = 2**63 - 1
 PRECISION, PRECISION_MAX = 18, 38
 """Digits of a decimal to suggest, and the most there are."""
-_TIME, _DATE = re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d"), re.compile(r"\d{4}-\d\d-\d\d$")
+_TIME = re.compile(
+    r"[0-9]{4}[-/][0-9]{2}[-/][0-9]{2}[Tt ][0-9]{2}:[0-9]{2}|(?:[A-Z][a-z]{2}, )?[0-9]{1,2} [A-Z][a-z]{2} [0-9]{4} "
+)
+_DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}$")
+_NAMED = re.compile(
+    r"(?:^|[_.-])(?:ts|at|time|date|when|timestamp|datetime)$|(?:time|date|stamp|At|Ts)$", re.IGNORECASE
+)
+"""Names that people give to fields with times."""
+_TIMED = ("int64", "timestamp", "double", "string", "decimal")
+"""Types of fields that may hold a row's time."""
 
 
 @dataclass(frozen=True, slots=True)
 class FieldSurvey:
     """The field `name` of the objects of a sample. `type`: the column type that holds all its values; None: none does,
-    and `why` tells. `present`: in how many records; `null`: in how many of them it is null."""
+    and `why` tells. `present`: in how many records; `null`: in how many of them it is null. `column`: what a column of
+    it can be called; "": not found out yet."""
 
     name: str
     type: str | None
     present: int
     null: int
     why: str = ""
+    column: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +84,8 @@ class TopicSurvey:
     others. `rate`: records per second, of all partitions together; None: too few to tell. `stime`, `unit`: the field
     with a record's time, and what it counts; None: none looks like one, so Kafka's timestamp is taken. `lateness`: by
     that time; None: no records. `gap_us`: the longest time between two records of a partition, by Kafka's timestamps
-    (microseconds); None: too few to tell.
+    (microseconds); None: too few to tell. `passed_over`: where `stime` is None, the fields that look like times, and
+    why none of them is one.
     """
 
     topic: str
@@ -83,21 +100,33 @@ class TopicSurvey:
     unit: str
     lateness: SampledLateness | None
     gap_us: int | None
+    passed_over: tuple[str, ...] = ()
 
     @property
     def lateness_us(self) -> int:
-        """The lateness to suggest: half as much again as the most that was seen."""
+        """The lateness to suggest: half as much again as the most that was seen, but none that no app can have."""
         most = 0 if self.lateness is None else self.lateness.most_us * 3 // 2
-        return next((us for us in LATENESSES_US if us >= most), most)
+        return next((us for us in LATENESSES_US if us >= most), DURATION_MAX_US)
+
+    @property
+    def too_late(self) -> str:
+        """That records come later than any lateness allows, for people; "": none did."""
+        if self.lateness is None or self.lateness.most_us <= DURATION_MAX_US:
+            return ""
+        most = format_duration(DURATION_MAX_US)
+        return (
+            f"some records came more than {most} after their time, and no lateness= is longer: they would be dead "
+            f"letters. Read them from another field with their time, or as a table of files"
+        )
 
     def call(self, cluster: str | None = None) -> str:
         """The call to paste into an app's file; "": the topic cannot be read."""
         columns = [one for one in self.fields if one.type is not None]
         if self.format not in FORMATS or not columns:
             return ""
-        schema = ", ".join(f'"{one.name}": "{one.type}"' for one in columns)
+        schema = ", ".join(f'"{one.column}": {_kind_and_field(one)}' for one in columns)
         said = [] if self.format == "json" else [f'format="{self.format}"', *self.arguments]
-        timed = [f'stime="{self.stime}", stime_unit="{self.unit}"'] if self.stime else []
+        timed = [f'stime="{one.column}", stime_unit="{self.unit}"' for one in columns if one.name == self.stime]
         elsewhere = [f'cluster="{cluster}"'] if cluster else []
         rest = [
             *said,
@@ -135,7 +164,7 @@ def survey(topic: str, partitions: int, records: Sequence[Record], found: Sample
     found = found or recognised(records)
     objects = _with_times([one for one in found.objects if one is not None], found.types or {})
     rows = [record for record, one in zip(records, found.objects, strict=True) if one is not None]
-    fields = _distinct([*_by_schema(objects, found.types or {}), *_fields(objects, found.types or {})])
+    fields = _named([*_by_schema(objects, found.types or {}), *_fields(objects, found.types or {})])
     stime, unit = _time_field(fields, objects, rows)
     times = [_us(one[stime], unit) if stime else r.timestamp_ms * 1_000 for one, r in zip(objects, rows, strict=True)]
     return TopicSurvey(
@@ -151,6 +180,7 @@ def survey(topic: str, partitions: int, records: Sequence[Record], found: Sample
         unit=unit,
         lateness=_lateness(rows, times),
         gap_us=_gap_us(records),
+        passed_over=() if stime else tuple(_passed_over(fields, objects)),
     )
 
 
@@ -164,15 +194,23 @@ def _fields(objects: Iterable[Mapping[str, Any]], known: Collection[str]) -> lis
     return [_field(name, Counter(map(_kind, own)), [v for v in own if v is not None]) for name, own in values.items()]
 
 
-def _distinct(found: Sequence[FieldSurvey]) -> tuple[FieldSurvey, ...]:
-    """Without the types of those that SQL would not tell apart."""
-    names = [one.name.lower() for one in found if one.type is not None]
-    return tuple(
-        FieldSurvey(one.name, None, one.present, one.null, "another field differs from it only in upper and lower case")
-        if one.type is not None and names.count(one.name.lower()) > 1
-        else one
-        for one in found
-    )
+def _named(found: Sequence[FieldSurvey]) -> tuple[FieldSurvey, ...]:
+    """With names for their columns: their own, unless SQL takes no such name, or would not tell it from another's."""
+    taken = {STIME, WINDOW_START, WINDOW_END}
+    named: dict[str, str] = {}
+    usual = [one for one in found if is_column_name(one.name) and not one.name.startswith("__")]
+    for one in [*usual, *(one for one in found if one not in usual)]:
+        base = one.name if one in usual else column_for(one.name)
+        names = itertools.chain([base], (f"{base}_{n}" for n in itertools.count(2)))
+        named[one.name] = next(name for name in names if name.lower() not in taken)
+        taken.add(named[one.name].lower())
+    known = [replace(one, column=named[one.name]) for one in found]
+    return tuple(replace(one, type=None, why=why) if (why := why_unreadable(one.name)) else one for one in known)
+
+
+def _kind_and_field(one: FieldSurvey) -> str:
+    field = path_text((one.name,))
+    return f'"{one.type}"' if one.column == one.name else f'("{one.type}", {json.dumps(field, ensure_ascii=False)})'
 
 
 def _by_schema(objects: Sequence[Mapping[str, Any]], types: Mapping[str, tuple[str | None, str]]) -> list[FieldSurvey]:
@@ -232,10 +270,6 @@ def _field(name: str, seen: Counter[str], values: Sequence[object]) -> FieldSurv
     def unfit(why: str) -> FieldSurvey:
         return FieldSurvey(name, None, present, null, why)
 
-    try:
-        check_columns([name], "a schema", (STIME, WINDOW_START, WINDOW_END))
-    except QueryError as exc:
-        return unfit(str(exc).partition(": ")[2] or str(exc))
     if not kinds:
         return unfit("it is null in all records")
     if kinds == {"int64", "double"}:
@@ -265,16 +299,29 @@ def _decimal_of(values: Iterable[object]) -> str:
     return f"decimal({min(PRECISION_MAX, max(PRECISION, whole + scale))},{scale})"
 
 
-def _us(value: int | datetime, unit: str) -> int:
-    if isinstance(value, datetime):
-        return (value - datetime(1970, 1, 1)) // timedelta(microseconds=1)
-    return int(value * UNIT_US[unit])
+def _us(value: object, unit: str) -> int:
+    found = TimeForm(unit, named=True).us(value)
+    return 0 if found is None else found
 
 
-def _unit_of(value: int | datetime) -> str | None:
+def _unit_of(value: object) -> str | None:
+    """In which unit a value is a time of our days."""
     if isinstance(value, datetime):
         return "us"
-    return next((unit for unit in UNIT_US if YEAR_2000_US <= _us(value, unit) < YEAR_2100_US), None)
+    if isinstance(value, str) and not (len(value) <= TEXT_MAX and NUMBER.fullmatch(value.strip())):
+        return None
+    return next((unit for unit in TIME_UNITS if _in_our_days(value, unit)), None)
+
+
+def _in_our_days(value: object, unit: str) -> bool:
+    try:
+        return _us(value, unit) in OUR_DAYS_US
+    except NoTime:
+        return False
+
+
+def _may_be_timed(one: FieldSurvey) -> bool:
+    return one.type is not None and one.type.partition("(")[0] in _TIMED
 
 
 def _time_field(
@@ -283,7 +330,7 @@ def _time_field(
     """The field whose values are times, in every record, closest to the records' own timestamps; and its unit."""
     best: tuple[int, str, str] | None = None
     for one in fields:
-        if one.type not in ("int64", "timestamp") or one.null or one.present < len(objects):
+        if not _may_be_timed(one) or one.null or one.present < len(objects):
             continue
         units = {_unit_of(o[one.name]) for o in objects}
         unit = units.pop()
@@ -295,6 +342,25 @@ def _time_field(
         if apart[-1] <= NEAR_US and (best is None or apart[len(apart) // 2] < best[0]):
             best = apart[len(apart) // 2], one.name, unit
     return (None, "us") if best is None else best[1:]
+
+
+def _passed_over(fields: Iterable[FieldSurvey], objects: Sequence[Mapping[str, Any]]) -> Iterable[str]:
+    """Fields that look like times, of which none could be taken, and why."""
+    for one in fields:
+        values = [o[one.name] for o in objects if o.get(one.name) is not None]
+        units = {_unit_of(value) for value in values}
+        named = _NAMED.search(one.name) is not None
+        if not values or (one.type is not None and not _may_be_timed(one) and not named):
+            continue
+        if units == {None} or len(units) > 1 or not _may_be_timed(one):
+            if named and one.type == "string":
+                yield f'{one.name}, like {values[0]!r:.60}: name its form, stime_format="..."'
+            elif named:
+                yield f"{one.name}, like {values[0]!r:.60}: it is no time that stime= could name"
+        elif gone := len(objects) - len(values):
+            yield f"{one.name}, in {units.pop()}: {gone} of {len(objects)} records have none, and would be dead letters"
+        else:
+            yield f"{one.name}, in {units.pop()}: some lie over a year from when their records were written"
 
 
 def _by_partition(records: Iterable[Record]) -> dict[int, list[Record]]:
@@ -316,15 +382,19 @@ def _rate(records: Sequence[Record]) -> float | None:
 
 
 def _lateness(records: Sequence[Record], times: Sequence[int]) -> SampledLateness | None:
-    """A record came at the latest timestamp of its partition so far, at the earliest: Kafka does not tell more."""
+    """A record came at the latest timestamp of its partition so far, at the earliest: Kafka does not tell more. An
+    ingress also takes it for late by the times of the rows before it, where a producer's clock is ahead; not by those
+    that are so far ahead that they are refused."""
     if not records:
         return None
     latest: dict[int, int] = {}
     late = []
     for record, stime in zip(records, times, strict=True):
         p = record.feed.partition
-        latest[p] = max(latest.get(p, 0), record.timestamp_ms * 1_000)
+        latest[p] = max(latest.get(p, record.timestamp_ms * 1_000), record.timestamp_ms * 1_000)
         late.append(max(0, latest[p] - stime))
+        if stime < latest[p] + AHEAD_MAX_US:
+            latest[p] = max(latest[p], stime)
     late.sort()
     return SampledLateness(late[len(late) // 2], late[min(len(late) - 1, len(late) * 99 // 100)], late[-1])
 

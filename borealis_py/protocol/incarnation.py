@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from borealis_py.protocol.states import ReplicaState
 from sunion.digests import Digest
-from sunion.model import Output, RowOps, State
-from sunion.union import Mark
 from sunion.units import NOWHERE, Bucket, Offset
+
+if TYPE_CHECKING:  # who only decodes a heartbeat loads no SUnion
+    from sunion.model import Output, RowOps, State
+    from sunion.union import Mark
 
 
 def why_shared(replica: int, inc: int, uid: str) -> str:

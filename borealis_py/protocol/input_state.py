@@ -97,7 +97,7 @@ class InputState:
         for index in self._spoke:
             lag = max(0, top + 1 - self.union.closed(index)) * self._buckets.width_us
             if self._drifts[index].closed(now, lag, wait_us):
-                name = self.union.inputs[index].name
+                name = self.union.inputs[index].shown
                 notes.append(
                     EmitEvent("DRIFT", f"source {name} is {lag / 1e6:g} s behind, more than D = {wait_us / 1e6:g} s")
                 )
@@ -121,9 +121,9 @@ class InputState:
         if apart[1] - apart[0] <= wait_us:
             return []
         said = (
-            f"the publisher of {most.name} waits {apart[1] / 1e6:g} s for late rows, that of {least.name} "
+            f"the publisher of {most.shown} waits {apart[1] / 1e6:g} s for late rows, that of {least.shown} "
             f"{apart[0] / 1e6:g} s: these differ by more than D = {wait_us / 1e6:g} s, "
-            f"so buckets run without {most.name}"
+            f"so buckets run without {most.shown}"
         )
         return [EmitEvent("DRIFT", said)]
 
@@ -220,7 +220,7 @@ class InputState:
         if now == before:
             return []
         changed = zip(before, now, self.union.inputs, strict=True)
-        return [EmitEvent("SILENT" if late else "HEARD", source.name) for was, late, source in changed if late != was]
+        return [EmitEvent("SILENT" if late else "HEARD", source.shown) for was, late, source in changed if late != was]
 
     def release_memory(self, stable: Bucket, live: Bucket, keep_from: Bucket, rows_max: int) -> None:
         """Forget what is below the frontiers. Over the budget of `rows_max` rows, drop rows below `keep_from`, which a
@@ -254,7 +254,7 @@ class InputState:
 
     def _status(self, index: int, source: SourceBuffer | StreamBuffer) -> InputReport:
         report = InputReport(
-            name=source.name,
+            name=source.shown,
             closed=Bucket(source.closed),
             late=self.late(index),
             ended=source.closed >= self._buckets.last,

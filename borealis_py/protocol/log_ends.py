@@ -17,19 +17,23 @@ class LogEnds:
     def __init__(self) -> None:
         self.read_to = ALWAYS
         self._started: int | None = None
+        self._last_us = 0
         self._away_until = ALWAYS
         self._asked: int | None = None
 
-    def turn(self, now: MonotonicUs, late: bool, worked: bool) -> bool:
-        """A turn begins, long after the one before if `late`; `worked`: that one had so much to do.
+    def turn(self, now: MonotonicUs, elapsed_us: int, gap_us: int, worked: bool) -> bool:
+        """A turn begins, `elapsed_us` after the one before; `worked`: that one had so much to do.
 
         Returns:
-            Whether it is late. Unless it worked, it may not have read what came meanwhile.
+            Whether it is late. Unless it worked, it may not have read what came meanwhile. One that took at most twice
+            as long as the one before is slow, as that was, and was not away: otherwise a machine on which each turn is
+            slow would ask for the ends in each, and run nothing live.
         """
-        gap = self._started is not None and late
-        if (gap and not worked) or self._started is None:
+        gap = self._started is not None and elapsed_us > gap_us
+        if (gap and not worked and elapsed_us > 2 * self._last_us) or self._started is None:
             self._away_until = now
         self._started = now if self._started is None else self._started
+        self._last_us = elapsed_us
         return gap
 
     def away(self, now: MonotonicUs) -> None:

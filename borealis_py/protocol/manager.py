@@ -9,7 +9,7 @@ never sees tentative input, so failures may overlap. `states.TRANSITIONS` lists 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
@@ -20,7 +20,7 @@ from borealis_py.protocol.heartbeat import HeartbeatTimer
 from borealis_py.protocol.history import History
 from borealis_py.protocol.incarnation import Identity, ReplicaStatus, StartPoint
 from borealis_py.protocol.input_state import InputState
-from borealis_py.protocol.labels import Labels
+from borealis_py.protocol.labels import Label, Labels
 from borealis_py.protocol.log_ends import LogEnds
 from borealis_py.protocol.pace import Pace
 from borealis_py.protocol.publishing import PublishContext, Publishing
@@ -33,9 +33,12 @@ from borealis_py.protocol.stagger import Stagger
 from borealis_py.protocol.states import ReplicaState, check, derive
 from borealis_py.protocol.turn import Effect, EmitEvent, ExitReplica, ReadAgain, StepBack, Turn
 from sunion.errors import IllegalTransition
-from sunion.model import Output
+from sunion.model import Ordered, Output
 from sunion.output import SOutput, in_time
 from sunion.units import Bucket, MonotonicUs, Offset
+
+_Passed = tuple[Label, tuple[str, ...], int]
+"""Of a bucket that runs live: its label, which of the node's inputs are missing, and microseconds that it waited."""
 
 
 class Manager:
@@ -118,7 +121,7 @@ class Manager:
         if now < self._now:
             raise IllegalTransition(f"turn at {now} us after one at {self._now} us")
         elapsed_us = now - self._now
-        gap = self._ends.turn(now, elapsed_us > self.timing.gap_us, self._pace.worked(elapsed_us))
+        gap = self._ends.turn(now, elapsed_us, self.timing.gap_us, self._pace.worked(elapsed_us))
         self._pace.turn(elapsed_us, self.speaking.blocked)
         self._now = now
         self._effects = []
@@ -286,15 +289,21 @@ class Manager:
 
     def _run_live(self) -> None:
         """Run buckets whose time has come on L; their output is TENTATIVE (R3)."""
-        most = max(self.timing.live_buckets, self._pace.least_buckets)
-        for n in range(most):  # few: their output leaves at the end of the turn
+        # few: their output leaves at the end of the turn
+        most = min(max(self.timing.live_buckets, self._pace.least_buckets), self.speaking.room)
+        first, due, rows = self.f_l, list[_Passed](), dict[int, Ordered]()
+        for n in range(most):
             self._live_at = at = self._ready_at(self.f_l)
-            if at is None or at > self._now or self.speaking.blocked or self._unread(at) or self._read_again():
-                return
+            if at is None or at > self._now or self._unread(at) or self._read_again():
+                break
             if not self._pace.takes(n, self.union.count_live(self.f_l), most, n):
-                return
-            self._step_live(self.f_l)
-        self._live_at = self._ready_at(self.f_l)
+                break
+            rows.update(self.intake.ordered_live(self.f_l))
+            due.append(self._pass_live())
+        else:
+            self._live_at = self._ready_at(self.f_l)
+        if due:
+            self._step_live(first, due, rows)
 
     def _unread(self, at: MonotonicUs) -> bool:
         """Whether missing input, or a stable record for a tentative one, may lie unread in the log (B14).
@@ -311,19 +320,25 @@ class Manager:
             self._ends.away(self._now)
         return bool(found)
 
-    def _step_live(self, bucket: Bucket) -> None:
-        if first_one := not self._diverged:
-            self._diverged, self._l = True, self._s
-        share = self.intake.share(bucket)
-        label = self._labels.on_live_run(bucket, share)
-        self._l, outputs = self._fragment.step(self._l, bucket, bucket + 1, self.intake.ordered_live(bucket))
-        output, waited_us = outputs.get(bucket, Output()), self.intake.waited_us(bucket, self._now)
-        self._effects += self.speaking.tentative(bucket, output, label, share.missing, waited_us)
+    def _pass_live(self) -> _Passed:
+        """Move F_l past a bucket: whether the next one is due depends on what this one lacked."""
+        bucket, share = self.f_l, self.intake.share(self.f_l)
+        passed = self._labels.on_live_run(bucket, share), share.missing, self.intake.waited_us(bucket, self._now)
         self.f_l = Bucket(bucket + 1)
         self.intake.on_live_run(bucket)
+        return passed
+
+    def _step_live(self, first: Bucket, due: Sequence[_Passed], rows: Mapping[int, Ordered]) -> None:
+        """Run what is due from `first` on, in one step of the fragment: a step costs much the same for more buckets."""
+        if first_one := not self._diverged:
+            self._diverged, self._l = True, self._s
+        self._l, outputs = self._fragment.step(self._l, first, first + len(due), rows)
+        for bucket, (label, missing, waited_us) in enumerate(due, first):
+            output = outputs.get(bucket, Output())
+            self._effects += self.speaking.tentative(Bucket(bucket), output, label, missing, waited_us)
         self._set_state()
         if first_one:
-            self._effects.append(EmitEvent("FIRST_TENTATIVE", f"bucket {bucket} ran {label}"))
+            self._effects.append(EmitEvent("FIRST_TENTATIVE", f"bucket {first} ran {due[0][0]}"))
 
     # The rest of a turn -----------------------------------------------------------------------------------------------
 

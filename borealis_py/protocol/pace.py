@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
+from collections import deque
+from statistics import linear_regression
+
 from borealis_py.protocol.settings import Timing
 
 UNKNOWN_ROW_US = 1.0
 """Assumed cost of a row until it is measured: that of the cheapest queries."""
+KEPT = 8
+"""So many of the newest turns show what a turn takes by itself, and what its rows add."""
 
 
 class Pace:
     """Rows per turn, from how long the last turns took.
+
+    A turn takes time whatever it runs: reading, writing, the engine's queries, waiting for a core on a busy machine.
+    Its rows may take `slice_us` beyond that. Otherwise turns on a starved machine would shrink to the least, and gain
+    nothing by it.
 
     A turn longer than `gap_us` counts as an absence: buckets then run live only after all ends were asked for again, so
     none would run until the backlog is done. The cost of a row depends on the query and the machine, so it is measured.
@@ -25,6 +34,7 @@ class Pace:
         self.rows = max(1, timing.slice_rows // 200)  # few: what rows cost is not known yet
         """The most rows of a turn, which runs one bucket at least."""
         self._row_us = UNKNOWN_ROW_US
+        self._turns: deque[tuple[int, int]] = deque(maxlen=KEPT)  # rows and microseconds of those that had more to run
         self._ran = 0
         self._cut = False
 
@@ -44,11 +54,28 @@ class Pace:
         """The next turn begins, `elapsed_us` after the last one began; `waited`: not only because that one worked."""
         if self._cut and self._ran and not waited and elapsed_us > 0:
             within_us, most = self._timing.slice_us, self._timing.slice_rows
-            fit = max(1, min(self._ran * within_us // elapsed_us, 2 * self.rows, most))
+            if elapsed_us > self._timing.gap_us:
+                self._turns.clear()  # it may be the rows that cost more now: as if they were all of it
+            self._turns.append((self._ran, elapsed_us))
+            fit = max(1, min(max(self._ran * within_us // elapsed_us, self._fit()), 2 * self.rows, most))
             self.rows = fit if elapsed_us > within_us else max(fit, self.rows)  # of small buckets no more were at hand
             if 4 * elapsed_us >= within_us or 2 * self._ran >= most:  # else a turn's fixed cost dominates
                 self._row_us = elapsed_us / self._ran
         self._ran, self._cut = 0, False
+
+    def _fit(self) -> int:
+        """As many rows as take `slice_us` beyond what a turn takes by itself, or less where it would be an absence."""
+        rows, us = zip(*self._turns, strict=True)
+        if len(set(rows)) > 1:
+            row_us, alone_us = linear_regression(rows, us)
+            if alone_us < 0:
+                row_us, alone_us = linear_regression(rows, us, proportional=True)
+        else:
+            row_us, alone_us = sum(us) / sum(rows), 0.0
+        if row_us <= 0:
+            return self._timing.slice_rows
+        budget_us = max(0.0, min(self._timing.slice_us, self._timing.gap_us - alone_us))
+        return int(min(budget_us / row_us, self._timing.slice_rows))
 
     def takes(self, n: int, rows: int, most: int, passed: int) -> bool:
         """Whether a bucket of `rows` rows may run in this turn too.

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from borealis_py.protocol.delay import ALWAYS
+from borealis_py.protocol.job_time import JobTime
 from borealis_py.protocol.pace import Pace
-from borealis_py.protocol.redo import RedoDone, RedoFailed, RedoJob, RedoPlace, RedoResult, SourceRange
+from borealis_py.protocol.redo import MEASURED, RedoDone, RedoFailed, RedoJob, RedoPlace, RedoResult, SourceRange
 from borealis_py.protocol.settings import Timing
 from borealis_py.protocol.turn import CancelRedo, Effect, EmitEvent, StartRedo
 from sunion.errors import RetentionLost
@@ -31,9 +32,11 @@ class Reconciliation:
     def __init__(self, timing: Timing, pace: Pace, spark: bool = True) -> None:
         self._timing = timing
         self._pace = pace
+        self._job_time = JobTime(timing)
         self._spark = spark
         self.job: RedoJob | None = None
         self.deadline: MonotonicUs | None = None
+        self._began = MonotonicUs(0)
         self._local = False
         self._next_id = 1
         self._trust_spark = spark
@@ -133,11 +136,14 @@ class Reconciliation:
             SourceRange(i, Offset(mark.offset), Offset(source.offset), mark.fold)
             for (i, source), mark in zip(union.sources.items(), union.marks(first), strict=True)
         )
-        self.job = RedoJob(id=self._next_id, first=first, end=end, state=state, ranges=ranges, rows=rows)
+        within_us = None if local else self._job_time.deadline_us(rows)
+        self.job = RedoJob(
+            id=self._next_id, first=first, end=end, state=state, ranges=ranges, rows=rows, deadline_us=within_us
+        )
         self._next_id += 1
         self._took_all = end - first if to_live and end == target else None
         self._local = local
-        self.deadline = None if local else MonotonicUs(now + self._timing.redo_deadline_us)
+        self._began, self.deadline = now, None if within_us is None else MonotonicUs(now + within_us)
         return [StartRedo(self.job, RedoPlace.LOG if local else RedoPlace.SPARK)]
 
     def may_adopt(self, now: MonotonicUs, peer: int, bucket: Bucket) -> bool:
@@ -150,10 +156,13 @@ class Reconciliation:
 
     def adopt(self, now: MonotonicUs, peer: int, first: Bucket, end: Bucket, state: State) -> list[Effect]:
         """Begin to take over a peer's checkpoint at `end`, with what it emitted for [first, end) (B44, B2)."""
-        self.job = RedoJob(id=self._next_id, first=first, end=end, state=state, ranges=(), rows=0, peer=peer)
+        within_us = self._timing.adopt_deadline_us
+        self.job = RedoJob(
+            id=self._next_id, first=first, end=end, state=state, ranges=(), rows=0, peer=peer, deadline_us=within_us
+        )
         self._next_id += 1
         self._took_all = None
-        self.deadline = MonotonicUs(now + self._timing.adopt_deadline_us)
+        self.deadline = MonotonicUs(now + within_us)
         return [StartRedo(self.job, RedoPlace.PEER)]
 
     def answered(
@@ -167,17 +176,25 @@ class Reconciliation:
         Raises:
             RetentionLost: rows that left memory are deleted from the log.
         """
+        if result.id == MEASURED:
+            if isinstance(result, RedoDone):
+                self._job_time.took(0, round(result.seconds * 1e6))
+            return None, []
         job = self.job
         if job is None or result.id != job.id or stable != job.first:
             return None, []
         if isinstance(result, RedoFailed):
             if result.lost and self._local and job.peer is None:
                 raise RetentionLost(result.reason)  # neither memory nor the log has it
+            if job.deadline_us is not None and 10 * (now - self._began) >= 9 * job.deadline_us:
+                self._took_too_long(now)  # the runner's own limit comes a little earlier
             return None, self._give_up(now, result.reason)
         self.job = self.deadline = None
         if job.peer is not None:
             self._unanswered = 0
         else:
+            if not self._local:
+                self._job_time.took(job.rows, round(result.seconds * 1e6))
             self._jobs_done += 1
             self._in_time = round(job.rows * self._timing.redo_us / max(1.0, result.seconds * 1e6))
         return (job, result), [EmitEvent("REDO", "", (job.first, job.end, job.rows, result.engine, result.seconds))]
@@ -186,13 +203,22 @@ class Reconciliation:
         """Forget and cancel a job that is past its deadline (B4)."""
         if self.job is None or self.deadline is None or now < self.deadline:
             return []
-        cancel = CancelRedo(self.job.id)
-        within_us = self._timing.redo_deadline_us
-        if self.job.peer is not None:
-            within_us = self._timing.adopt_deadline_us
+        job, within_us = self.job, self.job.deadline_us
+        assert within_us is not None
+        reason = f"no answer within {within_us / 1e6:.3g} s"
+        if job.peer is not None:
             self._unanswered += 1
             self._adopt_at = MonotonicUs(now + (within_us << min(self._unanswered, ADOPT_DOUBLINGS)))
-        return [cancel, *self._give_up(now, f"no answer within {within_us / 1e6:g} s")]
+        else:
+            expected_us = self._job_time.expected_us(job.rows)
+            reason += f"; by the last ones, {expected_us / 1e6:.2g} s would do here" if expected_us else ""
+            self._took_too_long(now)
+        return [CancelRedo(job.id), *self._give_up(now, reason)]
+
+    def _took_too_long(self, now: MonotonicUs) -> None:
+        """The next job is waited for longer, in case that it is the machine and not Spark that hangs."""
+        if self.job is not None and self.job.peer is None:
+            self._job_time.took(self.job.rows, now - self._began)
 
     def _give_up(self, now: MonotonicUs, reason: str) -> list[Effect]:
         assert self.job is not None

@@ -34,6 +34,7 @@ class RedoJob:
         rows: how many input rows the replica counted in these buckets.
         peer: take over this replica's checkpoint at `end` instead, with what it emitted for the buckets (B44);
             None: run them.
+        deadline_us: for how long it is waited for, from its start; None: not limited.
     """
 
     id: int
@@ -43,6 +44,11 @@ class RedoJob:
     ranges: tuple[SourceRange, ...]
     rows: int
     peer: int | None = None
+    deadline_us: int | None = None
+
+
+MEASURED = 0
+"""Id of a job without buckets that only measures how long a job takes: below those of all others."""
 
 
 class RedoPlace(Enum):

@@ -8,12 +8,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from enum import Enum
+from typing import TYPE_CHECKING
 
 from sunion.bucket import Buckets
-from sunion.input_buffers import Unpack
-from sunion.model import Fragment, Input, RowOps
 from sunion.portion import Most
-from sunion.units import Bucket
+
+if TYPE_CHECKING:  # who only reads a timing loads no SUnion
+    from sunion.input_buffers import Unpack
+    from sunion.model import Fragment, Input, RowOps
+    from sunion.units import Bucket
 
 
 class DelayPolicy(Enum):
@@ -74,12 +77,14 @@ class Timing:
     skew_us: int = 50_000
     """How far apart the clocks of publishers and replicas may be. Raise it where NTP does not hold them closer. 0: all
     run on one machine."""
-    stagger_us: int = 3_000_000
+    stagger_us: int = 9_000_000
     """T: how long a replica waits to correct behind another one that makes no progress (R4, B27). Longer than the
-    deadline of a redo, or a waiting replica takes a healthy head for a hung one: raise it with `redo_deadline`."""
+    deadline of a redo, or a waiting replica takes a healthy head for a hung one: raise it with `redo_deadline`, and
+    where a busy machine takes longer for a job than 5/6 of it. Lower it for earlier corrections behind a hung one."""
     redo_deadline_us: int = 2_500_000
-    """After this long a redo job is given up and done again in the replica's own process. Raise it, and T, where Spark
-    takes longer to begin."""
+    """After this long a redo job is given up and done again in the replica's own process, or after twelve times as long
+    as the last jobs took on this machine, if that is longer, but at most 5/6 of `stagger`. Raise it where the time of
+    jobs varies by more."""
     adopt_deadline_us: int = 1_500_000
     """After this long the adoption of a peer's checkpoint is given up (R14), and the buckets are redone. Raise it where
     checkpoints are large or their storage is slow."""
@@ -136,8 +141,8 @@ class Timing:
     """The least of the streams' time that a turn runs, however long it takes: with less a replica would fall behind.
     Raise it where replicas on a starved machine never catch up. 0: one bucket."""
     live_buckets: int = 5
-    """The most overdue buckets that a turn runs before it reads again, or `slice_least` of the streams' time if that is
-    more. Raise it where buckets are narrow; results leave at the end of the turn."""
+    """The most overdue buckets that a turn runs, in one step, before it reads again, or `slice_least` of the streams'
+    time if that is more. Raise it where buckets are narrow; results leave at the end of the turn."""
     outbox_max: int = 200
     """The most records of the own stream that may be in flight to the log. With more, the replica stops until some are
     acknowledged. Raise it where the broker is far away, lower it where it is overloaded."""
@@ -162,8 +167,14 @@ class Timing:
     """How far a tuple may be ahead of its source's boundary and lateness. One beyond is a dead letter. Raise it for
     sources that write ahead of time. Part of what results are: it cannot be changed without `--reset`."""
     row_max_bytes: int = ROW_MAX_BYTES
-    """How large a row of a source or of a result may be, from 1000 to 7500000 bytes. A larger one is a dead letter.
-    Raise it for larger rows. Set as `row_max`; it cannot be changed without `--reset`."""
+    """How large a row of a source or of a result may be, as JSON and in Arrow, from 1000 to 7500000 bytes. A larger one
+    is a dead letter. Raise it for larger rows; lower it for topics of a lower `max.message.bytes`, which `up` refuses.
+    Set as `row_max`; it cannot be changed without `--reset`."""
+
+    @property
+    def redo_deadline_most_us(self) -> int:
+        """The longest that a redo job is waited for, however long its like took: well below T."""
+        return max(self.redo_deadline_us, self.stagger_us * 5 // 6)
 
     @property
     def publish_most(self) -> Most:

@@ -11,9 +11,18 @@ from typing import Any, get_args
 
 from borealis_py.query.bykey import table_key
 from borealis_py.query.errors import QueryError
+from borealis_py.query.field_paths import split_schema
 from borealis_py.query.foreign import ingress_of
 from borealis_py.query.functions import code_files
-from borealis_py.query.ingress_spec import BoundaryName, FormatName, IngressSpec, StartName, StimeUnit
+from borealis_py.query.ingress_spec import (
+    BoundaryName,
+    DecimalsName,
+    FormatName,
+    IngressSpec,
+    KeyFormatName,
+    StartName,
+    StimeUnit,
+)
 from borealis_py.query.linear import linearised
 from borealis_py.query.names import check_no_collision, check_schema, check_stream_name
 from borealis_py.query.partitions import checked, checked_count, checked_replicas
@@ -98,17 +107,23 @@ class App:
         format: FormatName = "json",
         fields: Sequence[str] | None = None,
         delimiter: str | None = None,
+        nulls: Sequence[str] | None = None,
         writer_schema: str | Mapping[str, Any] | None = None,
         op: str | None = None,
-        key: str | None = None,
+        decimals: DecimalsName | None = None,
+        key: str | Sequence[str] | None = None,
+        key_format: KeyFormatName | None = None,
         stime: str | None = None,
         stime_unit: StimeUnit = "us",
+        stime_format: str | None = None,
+        stime_sql: str | None = None,
         lateness: str = "2s",
         boundary: BoundaryName = "clock",
         expect: str | None = None,
         heartbeat: str | None = None,
         by: str | None = None,
         values: Sequence[bool | int | str] | None = None,
+        other: bool = True,
         start: StartName = "latest",
         cluster: str | None = None,
         partitions: int | None = None,
@@ -123,21 +138,39 @@ class App:
         Args:
             name: of the source in the app.
             topic: the full name of the topic in Kafka. It is only read.
-            schema: columns and types, as for `source`. Fields that are not named are ignored; missing ones are null.
+            schema: columns and types, as for `source`. A column is the field of its name, or the one beside its type:
+                `{"at": ("timestamp", "@timestamp"), "lat": ("double", "$.geo.lat"), "c": ("string", '$.a["b c"]')}`;
+                of a class `Annotated[float, "$.geo.lat"]`. Fields that are not named are ignored; missing ones are
+                null.
             format: of the records: "json", one object each; "csv", one line each; "avro", "protobuf" and "json-schema",
                 as the serializers of a schema registry write them; "debezium", one change of a database's row each, as
                 JSON; or "text", one column with the whole record.
             fields: of csv: what the values of a line are, in order, like ["id", "note", "euros"]. Those that the schema
                 does not name are ignored. None: the columns of the schema.
             delimiter: of csv: the character between values. None: a comma.
+            nulls: of csv: values that mean null, quoted or not, like ["NA", "NULL"]. None: only an empty one.
             writer_schema: of avro: the schema by which all records were written, as JSON text or a dict. None: a
                 registry has the schema that each record names.
             op: of debezium: the string column that takes the operation: c, u, r, or d for a delete, whose row has the
                 values before it. None: deletes are dead letters.
-            key: the column that records' keys say (as UTF-8 or JSON). Then a record without a value is a row with its
-                key, the time of its record, and nulls. None: such a record is a dead letter.
-            stime: the column with a row's time; None: the timestamp of its record in Kafka.
-            stime_unit: what a number in that column counts since 1970: "s", "ms", "us" or "ns".
+            decimals: of debezium: what text in decimal columns is where a record has no schema: "text", the number
+                (the connector has decimal.handling.mode=string); or "base64", the bytes of its digits, of which as many
+                stand after the point as in the column. Nobody checks that against the database. None: text that may be
+                base64 is a dead letter. A schema in the record always decides.
+            key: the columns that records' keys hold: one, or several of an object. A value may hold them, too: where
+                the two differ, or neither has one, the record is a dead letter. A record without a value is a row of
+                its key, the time of its record, and nulls. None: keys are not read, and such a record is a dead letter.
+            key_format: of keys: "json", one value or an object; "text", UTF-8; "int", 2, 4 or 8 bytes, as Kafka's
+                serializers of integers write them; or "avro", "protobuf", "json-schema", as those of a schema registry
+                do. None: JSON, and of a string column anything else is the text itself.
+            stime: the column with a row's time: numbers, text or a timestamp; or the path to a field that is no column,
+                "$.meta.at". None: the timestamp of its record in Kafka.
+            stime_unit: what a number in that column counts since 1970: "s", "ms", "us" or "ns". It may have a fraction,
+                and be text.
+            stime_format: how text in that column is written, like "%d.%m.%Y %H:%M:%S" (`datetime.strptime`); UTC
+                without a zone (%z). None: numbers, ISO 8601, and what else can mean one time only.
+            stime_sql: SQL expression over the columns that gives a row's time, a timestamp or a date, instead of
+                `stime`: "CAST(day || ' ' || clock AS TIMESTAMP)". A row for which it is null or fails is a dead letter.
             lateness: how long after its time a row may come. Every result waits for as long; a later row is a dead
                 letter.
             boundary: "clock": time goes on by the clock where everything in the topic has been read. "data": only rows
@@ -146,7 +179,9 @@ class App:
                 the delay threshold.
             heartbeat: SQL condition over the columns; records that meet it prove that an input lives, and are no rows.
             by, values: make an input of each of these values of a column, and one of all others, instead of each
-                partition. Then it shows which value is silent.
+                partition. Then it shows which value is silent. With `expect`, the input of all others is missing only
+                once it has had a record.
+            other: False: there are no other values, and a record with one is a dead letter.
             start: where the first `up` begins to read: "latest", rows from then on; or "earliest", all that the topic
                 has.
             cluster: name of a cluster under `clusters:` in borealis.yaml; None: the app's own.
@@ -157,11 +192,14 @@ class App:
             QueryError: a name that is taken or invalid, or an argument that makes no sense.
         """
         self._free(check_stream_name(name, "source"), "source")
-        columns = check_schema(columns_of(schema, f"topic {name!r}"), f"topic {name!r}")
+        types, paths = split_schema(columns_of(schema, f"topic {name!r}"), f"topic {name!r}")
+        columns = check_schema(types, f"topic {name!r}")
         self._ingresses[name] = ingress_of(
-            name, columns, topic=topic, format=format, fields=fields, delimiter=delimiter, writer_schema=writer_schema,
-            op=op, key=key, stime=stime, stime_unit=stime_unit, lateness=lateness, boundary=boundary, expect=expect,
-            heartbeat=heartbeat, by=by, values=values, start=start, cluster=cluster, partitions=partitions,
+            name, columns, paths, topic=topic, format=format, fields=fields, delimiter=delimiter, nulls=nulls,
+            writer_schema=writer_schema, op=op, decimals=decimals, key=key, key_format=key_format, stime=stime,
+            stime_unit=stime_unit, stime_format=stime_format, stime_sql=stime_sql, lateness=lateness, boundary=boundary,
+            expect=expect, heartbeat=heartbeat, by=by, values=values, other=other, start=start, cluster=cluster,
+            partitions=partitions,
         )  # fmt: skip
         self._sources[name], self._retain[name] = columns, parse_source_retain(retain, f"topic {name!r}")
         return Stream(self, tuple(columns), {"op": "source", "name": name}, ())
@@ -173,11 +211,14 @@ class App:
         schema: Mapping[str, str] | type,
         deleted: str | None = None,
         topic: str | None = None,
+        key_format: KeyFormatName | None = None,
         stime: str | None = None,
         stime_unit: StimeUnit = "us",
+        stime_format: str | None = None,
         lateness: str = "2s",
         partitions: int | None = None,
         file: str | None = None,
+        nulls: Sequence[str] | None = None,
     ) -> Table:
         """A table for `Stream.lookup`, made of a stream of changes: each row replaces the earlier one of its key.
 
@@ -191,30 +232,34 @@ class App:
             deleted: SQL condition over the columns; a row for which it is true deletes its key: "op = 'd'", "gone" (a
                 bool column), "price IS NULL".
             topic: the full name of a Kafka topic with the changes as JSON, which other programs write; None: publishers
-                of ours do. Where `key` is one column, and records' keys say it, a record without a value deletes it.
-            stime, stime_unit, lateness: as for `topic`, which has more arguments: `app.topic(...).table(key)`.
+                of ours do. Its records' keys hold `key`, or they have none; a record without a value deletes its key.
+            key_format, stime, stime_unit, stime_format, lateness: as for `topic`, which has more arguments:
+                `app.topic(...).table(key)`.
             partitions: of the source, or of the topic: as for `source` and `topic`.
             file: of a table that does not change: a path, relative to the working directory, to "x.csv" (with a line of
                 names), "x.jsonl" (an object each line) or "x.parquet"; one row for each key. It must lie at the same
                 path on all machines; its SHA-256 is part of the query. No source is made, and `name` is for messages.
+            nulls: of a CSV file: values that mean null, quoted or not, like ["NA"]. None: only an empty one.
 
         Raises:
             QueryError: a name that is taken or invalid, an unknown column, or none beside the key.
         """
         if file is not None:
-            return file_table(name, key, schema, file, (deleted, topic, stime, partitions))
+            return file_table(name, key, schema, file, (deleted, topic, key_format, stime, partitions), nulls)
+        if nulls is not None:
+            raise QueryError(f"table {name!r}: nulls= are values of a CSV file, and there is no file=: leave it out")
         if topic is None:
             if stime is not None:
                 raise QueryError(f"table {name!r}: stime= names a column of a topic; publishers give each row its time")
+            if key_format is not None:
+                raise QueryError(f"table {name!r}: key_format= is of a topic's records; publishers write none")
             return self.source(name, schema, partitions).table(key, deleted)
-        columns = check_schema(columns_of(schema, f"topic {name!r}"), f"topic {name!r}")
-        keys = table_key(key, tuple(columns))
-        alone = keys[0] if len(keys) == 1 else None
+        keys = table_key(key, tuple(columns_of(schema, f"topic {name!r}")))
         changes = self.topic(
-            name, topic, schema, key=alone, stime=stime, stime_unit=stime_unit, lateness=lateness, start="earliest",
-            partitions=partitions,
+            name, topic, schema, key=keys, key_format=key_format, stime=stime, stime_unit=stime_unit,
+            stime_format=stime_format, lateness=lateness, start="earliest", partitions=partitions,
         )  # fmt: skip
-        return changes.table(key, deleted if alone is None else or_nothing_left(changes.columns, alone, deleted))
+        return changes.table(key, or_nothing_left(changes.columns, keys, deleted))
 
     def union(self, *streams: Stream) -> Stream:
         """All rows of these streams, which must have the same columns, in the order (stime, position in this call,

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from borealis_py.query.errors import QueryError, unknown_column
 from borealis_py.query.names import STIME, check_columns
 from borealis_py.query.plan import LAST_MAX, WITHIN_MAX_US
-from borealis_py.query.units import parse_duration
+from borealis_py.query.units import CENTURY_US, parse_duration
 
 RANK = "rank"
 """The column with a row's place in its group, from 1."""
@@ -102,7 +102,7 @@ def _signed(text: object) -> int:
     if not isinstance(text, str):
         raise QueryError(f'join(): within has {text!r}; write a duration, like "10m" or "-30s"')
     before = text.strip().startswith("-")
-    value = parse_duration(text.strip().removeprefix("-"), "within of join()", zero=True)
+    value = parse_duration(text.strip().removeprefix("-"), "within of join()", zero=True, most_us=CENTURY_US)
     return -value if before else value
 
 
@@ -134,7 +134,7 @@ def check_last(last: object) -> int:
 
 
 def _bounded(where: str, within: str) -> int:
-    within_us = parse_duration(within, f"within of {where}")
+    within_us = parse_duration(within, f"within of {where}", most_us=CENTURY_US)
     _check_year(where, within, within_us)
     return within_us
 

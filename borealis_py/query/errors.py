@@ -11,6 +11,15 @@ class QueryError(ValueError):
     """An app or query cannot run as written. The message names the query, stream and column, and what to do."""
 
 
+class WrongWord(Exception):
+    """A name or value that someone gave is none of those that there are: a command ends as on wrong usage. Mixed into
+    an error that says so."""
+
+
+class WrongValue(QueryError, WrongWord):
+    """A word that names no query or node, is no duration, or none of those to choose from."""
+
+
 class TableFileDiffers(QueryError):
     """A table's file is not here, or not with the content that it had where the app was described: replicas would
     disagree."""

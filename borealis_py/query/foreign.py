@@ -7,23 +7,30 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from borealis_py.query.errors import QueryError, did_you_mean, unknown_column
+from borealis_py.query.field_paths import FieldPath, parsed_path, why_unreadable
 from borealis_py.query.ingress_spec import (
     BOUNDARIES,
     FORMATS,
     INPUTS_MAX,
+    KEY_FORMATS,
     STARTS,
     STIME_UNITS,
     BoundaryName,
+    DecimalsName,
     FormatName,
     IngressSpec,
+    KeyFormatName,
     StartName,
     StimeUnit,
 )
 from borealis_py.query.layout import layout_of
+from borealis_py.query.times import check_format
 from borealis_py.query.units import parse_duration
 
-STIME_TYPES = ("int64", "timestamp")
-"""Column types that hold a time."""
+STIME_TYPES = ("int64", "timestamp", "double", "decimal", "string", "date")
+"""Column types that can hold a time."""
+NUMBERS_TOO = ("int64", "double", "decimal", "string")
+"""Those of them whose values may be numbers."""
 KEY_TYPES: Mapping[str, type] = {"string": str, "int64": int, "bool": bool}
 """Column types by which a topic can be divided, and what their values are in Python."""
 PARTITIONS_MOST = 100_000
@@ -35,22 +42,29 @@ _CLUSTER = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,99}")
 def ingress_of(
     source: str,
     schema: Mapping[str, str],
+    paths: Mapping[str, FieldPath],
     *,
     topic: str,
     format: FormatName,
     fields: Sequence[str] | None,
     delimiter: str | None,
+    nulls: Sequence[str] | None,
     writer_schema: str | Mapping[str, Any] | None,
     op: str | None,
-    key: str | None,
+    decimals: DecimalsName | None,
+    key: str | Sequence[str] | None,
+    key_format: KeyFormatName | None,
     stime: str | None,
     stime_unit: StimeUnit,
+    stime_format: str | None,
+    stime_sql: str | None,
     lateness: str,
     boundary: BoundaryName,
     expect: str | None,
     heartbeat: str | None,
     by: str | None,
     values: Sequence[bool | int | str] | None,
+    other: bool,
     start: StartName,
     cluster: str | None,
     partitions: int | None,
@@ -58,7 +72,7 @@ def ingress_of(
     """The ingress that these arguments of `App.topic` mean.
 
     Args:
-        schema: checked, with canonical types.
+        schema: checked, with canonical types. paths: of columns that are not the fields of their names.
 
     Raises:
         QueryError: an argument makes no sense; the message names it and says what does.
@@ -72,8 +86,18 @@ def ingress_of(
     if cluster is not None and not (isinstance(cluster, str) and _CLUSTER.fullmatch(cluster)):
         raise QueryError(f"{where}: cluster={cluster!r}; give a name that stands under `clusters:` in borealis.yaml")
     _choose(format, FORMATS, "format", where)
-    layout = layout_of(format, schema, where, fields, delimiter, writer_schema, op)
-    _check_stime(stime, stime_unit, schema, where)
+    layout = layout_of(format, schema, where, fields, delimiter, nulls, writer_schema, op, decimals)
+    if paths and format in ("csv", "text"):
+        instead = "fields= names the values of a line" if format == "csv" else "a text has no fields"
+        raise QueryError(f"{where}: format={format!r} with a field of its own for {', '.join(paths)}: {instead}")
+    if op is not None and op in paths:
+        raise QueryError(f"{where}: column {op!r} takes the operation (op=), so it is no field")
+    if stime_sql is not None:
+        _check_stime_sql(stime_sql, (stime, stime_format), stime_unit, schema, where)
+    elif isinstance(stime, str) and stime.startswith("$"):
+        _check_stime_path(stime, stime_unit, stime_format, schema, paths, format, where)
+    else:
+        _check_stime(stime, stime_unit, stime_format, schema, where)
     _choose(boundary, BOUNDARIES, "boundary", where)
     _choose(start, STARTS, "start", where)
     if expect is not None and boundary == "data":
@@ -84,24 +108,28 @@ def ingress_of(
         raise QueryError(
             f"{where}: heartbeat={heartbeat!r}; give an SQL condition over {', '.join(schema)}, like \"kind = 'ping'\""
         )
-    named = _values(by, values, schema, where)
-    if key is not None:
-        _check_key(key, by, format, schema, where)
+    named = _values(by, values, other, schema, where)
+    keys = _key(key, key_format, by, format, schema, where)
     spec = IngressSpec(
         topic=topic,
         cluster=cluster,
         format=format,
         **layout,
-        key=key,
+        paths=dict(paths),
+        key=keys,
+        key_format=key_format,
         stime=stime,
         stime_unit=stime_unit,
+        stime_format=stime_format,
+        stime_sql=stime_sql,
         lateness_us=parse_duration(lateness, f"lateness of {where}", zero=True),
         boundary=boundary,
         expect_us=None if expect is None else parse_duration(expect, f"expect of {where}"),
         heartbeat=heartbeat,
         by=by,
         values=named,
-        inputs=len(named) + 1 if named else 0,
+        other=other,
+        inputs=len(named) + other if named else 0,
         start=start,
     )
     if partitions is None:
@@ -122,19 +150,89 @@ def _choose(word: object, known: Sequence[str], what: str, where: str) -> None:
         raise QueryError(f"{where}: {what}={word!r}{hint} choose {' or '.join(known)}")
 
 
-def _check_key(key: object, by: str | None, format: FormatName, schema: Mapping[str, str], where: str) -> None:
-    if not isinstance(key, str) or key not in schema:
-        raise unknown_column(str(key), f"key of {where}", schema)
-    if by not in (None, key):
+def _key(
+    key: object, form: object, by: str | None, format: FormatName, schema: Mapping[str, str], where: str
+) -> tuple[str, ...]:
+    """The columns that keys hold."""
+    if form is not None:
+        _choose(form, KEY_FORMATS, "key_format", where)
+    if key is None:
+        if form is not None:
+            raise QueryError(f'{where}: key_format={form!r} is of what key= names: give both, like key="id"')
+        return ()
+    names = (key,) if isinstance(key, str) else tuple(key) if isinstance(key, list | tuple) else ()
+    if not names:
+        raise QueryError(f'{where}: key={key!r}; give the name of a column, or several: key=["shop", "item"]')
+    for name in names:
+        if name not in schema:
+            raise unknown_column(str(name), f"key of {where}", schema)
+    if len(set(names)) < len(names):
+        raise QueryError(f"{where}: key={key!r} has a column twice")
+    if by is not None and by not in names:
         raise QueryError(
             f"{where}: key={key!r} with by={by!r}: a record without a value has a key alone, so nobody could tell "
-            f"which input it is for. Leave one out, or choose by={key!r}"
+            f"which input it is for. Leave one out, or choose by={names[0]!r}"
         )
     if format == "debezium":
         raise QueryError(f"{where}: key= does not go with format='debezium', whose deletes have a value: give op=")
+    if form in ("text", "int") and len(names) > 1:
+        raise QueryError(f"{where}: key_format={form!r} is one value, and key= names {len(names)} columns: name one")
+    if form == "int" and schema[names[0]] != "int64":
+        raise QueryError(f"{where}: key_format='int' is of int64 columns, and {names[0]!r} is a {schema[names[0]]}")
+    return names
 
 
-def _check_stime(stime: object, unit: object, schema: Mapping[str, str], where: str) -> None:
+def _check_stime_sql(
+    text: object, others: tuple[object, object], unit: object, schema: Mapping[str, str], where: str
+) -> None:
+    """Which expressions give times, the engine knows."""
+    if not isinstance(text, str) or not text.strip():
+        raise QueryError(
+            f"{where}: stime_sql={text!r}; give an SQL expression over {', '.join(schema)} for a timestamp, like "
+            "\"CAST(day || ' ' || clock AS TIMESTAMP)\""
+        )
+    if any(one is not None for one in others) or unit != "us":
+        raise QueryError(
+            f"{where}: stime_sql= gives the time itself; stime=, stime_unit= and stime_format= are about a field with "
+            "it: leave them out"
+        )
+
+
+def _check_stime_path(
+    stime: str,
+    unit: object,
+    form: object,
+    schema: Mapping[str, str],
+    paths: Mapping[str, FieldPath],
+    format: FormatName,
+    where: str,
+) -> None:
+    if format in ("csv", "text"):
+        raise QueryError(f"{where}: stime={stime!r} is a path, and format={format!r} has no fields: name a column")
+    try:
+        path = parsed_path(stime)
+    except ValueError as exc:
+        raise QueryError(f"{where}: stime={stime!r}: {exc}") from None
+    if odd := next((name for name in path if why_unreadable(name)), None):
+        raise QueryError(f"{where}: stime={stime!r}: field {odd!r}: {why_unreadable(odd)}")
+    for column, kind in schema.items():
+        of = paths.get(column, (column,))
+        if of == path:
+            raise QueryError(f"{where}: stime={stime!r} is the field of column {column!r}: write stime={column!r}")
+        if path[: len(of)] == of and kind != "json":
+            raise QueryError(
+                f"{where}: stime={stime!r} is a field within column {column!r}, which can then only be json, not {kind}"
+            )
+        if of[: len(path)] == path:
+            raise QueryError(f"{where}: stime={stime!r} is an object, as column {column!r} is a field within it")
+    _choose(unit, STIME_UNITS, "stime_unit", where)
+    if form is not None and unit != "us":
+        raise QueryError(f"{where}: stime_unit= is about numbers and stime_format= about texts: leave one out")
+    if form is not None:
+        check_format(form, f"{where}: stime_format")
+
+
+def _check_stime(stime: object, unit: object, form: object, schema: Mapping[str, str], where: str) -> None:
     _choose(unit, STIME_UNITS, "stime_unit", where)
     if stime is None:
         if unit != "us":
@@ -142,21 +240,36 @@ def _check_stime(stime: object, unit: object, schema: Mapping[str, str], where: 
                 f"{where}: stime_unit={unit!r} is the unit of the column that stime= names; without stime= a row's "
                 "time is its record's timestamp in Kafka"
             )
+        if form is not None:
+            raise QueryError(f"{where}: stime_format={form!r} is about the column that stime= names: name it")
         return
     if not isinstance(stime, str) or stime not in schema:
         raise unknown_column(str(stime), f"stime of {where}", schema)
-    kind = schema[str(stime)]
+    kind = schema[str(stime)].partition("(")[0]
     if kind not in STIME_TYPES:
         raise QueryError(
             f"{where}: stime={stime!r} is a {kind}; a row's time is a column of {' or '.join(STIME_TYPES)}"
         )
-    if kind == "timestamp" and unit != "us":
-        raise QueryError(f"{where}: stime_unit={unit!r} is about numbers, and {stime!r} is a timestamp: leave it out")
+    if kind not in NUMBERS_TOO and unit != "us":
+        raise QueryError(f"{where}: stime_unit={unit!r} is about numbers, and {stime!r} is a {kind}: leave it out")
+    if form is None:
+        return
+    if kind != "string":
+        raise QueryError(f"{where}: stime_format={form!r} is about text, and {stime!r} is a {kind}: make it a string")
+    if unit != "us":
+        raise QueryError(f"{where}: stime_unit= is about numbers and stime_format= about texts: leave one out")
+    check_format(form, f"{where}: stime_format")
 
 
-def _values(by: object, values: object, schema: Mapping[str, str], where: str) -> tuple[bool | int | str, ...]:
+def _values(
+    by: object, values: object, other: object, schema: Mapping[str, str], where: str
+) -> tuple[bool | int | str, ...]:
     """The values that have an input of their own."""
+    if not isinstance(other, bool):
+        raise QueryError(f"{where}: other={other!r}; give True or False")
     if by is None and values is None:
+        if not other:
+            raise QueryError(f"{where}: other=False is about values that values= does not name: give by= and values=")
         return ()
     if by is None or values is None:
         raise QueryError(f'{where}: by and values go together: by="shop", values=["berlin", "paris"]')
@@ -172,9 +285,9 @@ def _values(by: object, values: object, schema: Mapping[str, str], where: str) -
         raise QueryError(f"{where}: values has {wrong!r}, but {by!r} is a {kind}")
     if len(set(values)) < len(values):
         raise QueryError(f"{where}: values={values!r} has a value twice")
-    if len(values) >= INPUTS_MAX:
+    if len(values) + other > INPUTS_MAX:
         raise QueryError(
-            f"{where}: {len(values)} values are too many: each is an input, all others are one more, and there are at "
-            f"most {INPUTS_MAX}"
+            f"{where}: {len(values)} values are too many: each is an input, all others are one more (unless "
+            f"other=False), and there are at most {INPUTS_MAX}"
         )
     return tuple(values)

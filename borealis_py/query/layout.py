@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from borealis_py.query.errors import QueryError, unknown_column
+from borealis_py.query.ingress_spec import DECIMALS
 
 TEXT_TYPES = ("string", "binary")
 """Types of the only column of a text."""
@@ -18,8 +19,10 @@ def layout_of(
     where: str,
     fields: Sequence[str] | None,
     delimiter: str | None,
+    nulls: Sequence[str] | None,
     writer_schema: str | Mapping[str, Any] | None,
     op: str | None,
+    decimals: str | None,
 ) -> dict[str, Any]:
     """The fields of an `IngressSpec` that these arguments mean.
 
@@ -30,8 +33,8 @@ def layout_of(
         QueryError: an argument of another format, or one that makes no sense.
     """
     given = (
-        ("fields", fields, "csv"), ("delimiter", delimiter, "csv"), ("writer_schema", writer_schema, "avro"),
-        ("op", op, "debezium"),
+        ("fields", fields, "csv"), ("delimiter", delimiter, "csv"), ("nulls", nulls, "csv"),
+        ("writer_schema", writer_schema, "avro"), ("op", op, "debezium"), ("decimals", decimals, "debezium"),
     )  # fmt: skip
     for name, value, of in given:
         if value is not None and format != of:
@@ -43,10 +46,19 @@ def layout_of(
         found["fields"] = _fields(fields, schema, where)
     if delimiter is not None:
         found["delimiter"] = _delimiter(delimiter, where)
+    if nulls is not None:
+        found["nulls"] = checked_nulls(nulls, where)
     if writer_schema is not None:
         found["writer_schema"] = _writer_schema(writer_schema, where)
     if op is not None:
         found["op"] = _op(op, schema, where)
+    if decimals is not None:
+        if decimals not in DECIMALS:
+            raise QueryError(
+                f"{where}: decimals={decimals!r}; choose text, where the connector writes numbers as text, or base64, "
+                "where it writes their bytes with as many digits after the point as the columns have"
+            )
+        found["decimals"] = decimals
     return found
 
 
@@ -84,6 +96,14 @@ def _op(op: object, schema: Mapping[str, str], where: str) -> str:
     if schema[op] != "string":
         raise QueryError(f"{where}: op={op!r} is a {schema[op]}; the operation (c, u, r or d) is a string")
     return op
+
+
+def checked_nulls(nulls: object, where: str) -> tuple[str, ...]:
+    """Values of CSV that are null, in one order: which comes first says nothing. Raises QueryError."""
+    some = () if isinstance(nulls, str | bytes) or not isinstance(nulls, Sequence) else tuple(nulls)
+    if not some or not all(isinstance(one, str) and one for one in some):
+        raise QueryError(f'{where}: nulls={nulls!r}; give values of CSV that mean null, like ["NA"]; an empty one does')
+    return tuple(sorted(set(some)))
 
 
 def _delimiter(delimiter: object, where: str) -> str:

@@ -56,7 +56,7 @@ def check_no_collision(name: str, what: str, streams: Iterable[str], nodes: Iter
 _OF_A_NODE = re.compile(r"_(\d+|(\d+_)?(r\d+(_redo|_files)?|progress))")
 
 
-def part_name(name: str, index: int) -> str:
+def part_name(name: str, index: int | str) -> str:
     """Name of partition `index` of a partitioned node, which runs as a node of its own. User-given names contain no
     dot.
     """
@@ -82,6 +82,11 @@ _INDEX = re.compile(r"0|[1-9][0-9]{0,4}")
 def part_index(name: str) -> int:
     """The partition number in a node's name; 0 for a node that is not partitioned."""
     return int(name.partition(".")[2] or 0)
+
+
+def is_column_name(name: str) -> bool:
+    """Whether SQL takes it as a name without quotation marks, and it is not too long."""
+    return _COLUMN.fullmatch(name) is not None
 
 
 def check_columns(names: Iterable[str], where: str, reserved: Iterable[str]) -> None:
@@ -125,6 +130,11 @@ def check_schema(schema: Mapping[str, str], where: str) -> dict[str, str]:
     check_columns(schema, where, (STIME, WINDOW_START, WINDOW_END))
     types: dict[str, str] = {}
     for column, kind in schema.items():
+        if isinstance(kind, tuple | list):
+            raise QueryError(
+                f"column {column!r} of {where} is {kind!r}: only a topic of other programs has fields with other names "
+                "than its columns; give the type alone"
+            )
         try:
             types[column] = str(parse_type(kind if isinstance(kind, str) else ""))
         except UnknownType as exc:

@@ -165,6 +165,12 @@ def physical(app: AppSpec) -> AppSpec:
         nodes={part: node for name, spec in app.nodes.items() for part, node in _parts(app, name, spec)},
         queries={part: query for name, spec in app.queries.items() for part, query in _parts(app, name, spec)},
         retain=app.retain,
+        beginnings=app.beginnings,
+        input_names={
+            part_name(source, i): part_name(source, name)
+            for source, ingress in app.ingresses.items()
+            for i, name in enumerate(ingress.input_names() if ingress.by is not None else ())
+        },
     )
 
 

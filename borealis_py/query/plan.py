@@ -7,11 +7,13 @@ This module knows no engine: expressions are strings that the engine checks when
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, SerializerFunctionWrapHandler, model_serializer
 
-WITHIN_MAX_US = 366 * 86_400_000_000
+from borealis_py.query.units import DURATION_MAX_US
+
+WITHIN_MAX_US = DURATION_MAX_US
 """Rows are kept for a year at most: the state has room for hours, and times must not overflow."""
 LAST_MAX = 1_000
 """A frame has at most this many rows: each row is computed from all of its frame."""
@@ -62,9 +64,22 @@ class UnionOp(Value):
     inputs: tuple[int, ...]
 
 
-class WindowOp(Value):
-    """Aggregates over windows [s, s + `size_us`) of operator `input` that end at multiples of `every_us` since 1970,
-    both in microseconds and multiples of the bucket width.
+class TimeWindows(Value):
+    """Base class of what is computed over windows by time."""
+
+    @model_serializer(mode="wrap")
+    def _as_before(self, others: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Without a zone where there is none: such a description is what it was before there could be one."""
+        found: dict[str, Any] = others(self)
+        if found.get("zone") is None:
+            found.pop("zone", None)
+        return found
+
+
+class WindowOp(TimeWindows):
+    """Aggregates over windows [s, s + `size_us`) of operator `input` that end `offset_us` after multiples of `every_us`
+    since 1970, all in microseconds and multiples of the bucket width; with a `zone`, as its clocks show them, and all
+    but the offset whole days.
 
     `keys`: columns to group by; empty: one group. `aggregates`: (name, SQL expression) of each result column. `op`: as
     in `SourceOp`.
@@ -74,6 +89,8 @@ class WindowOp(Value):
     input: int
     size_us: int
     every_us: int
+    offset_us: int = 0
+    zone: str | None = None
     keys: tuple[str, ...]
     aggregates: tuple[tuple[str, str], ...]
 
@@ -162,14 +179,16 @@ class DistinctOp(Value):
     within_us: int = Field(ge=1, le=WITHIN_MAX_US)
 
 
-class TopOp(Value):
+class TopOp(TimeWindows):
     """The first `limit` rows of each group (`keys`) of a window of operator `input`, in the order `by`, an SQL ORDER BY
-    list over its columns. `size_us`, `every_us`: as in `WindowOp`. `op`: as in `SourceOp`."""
+    list over its columns. `size_us`, `every_us`, `offset_us`, `zone`: as in `WindowOp`. `op`: as in `SourceOp`."""
 
     op: Literal["top"] = "top"
     input: int
     size_us: int
     every_us: int
+    offset_us: int = 0
+    zone: str | None = None
     keys: tuple[str, ...]
     limit: int = Field(ge=1)
     by: str
@@ -205,13 +224,22 @@ class LookupOp(Value):
 class TableFile(Value):
     """A file with the rows of a table. `path`: the same on every machine. `format`: of its content. `columns`: (name,
     type) each. `sha256`: of its content, in hex; empty: it has not been read yet. `table`: the table's name, for
-    messages."""
+    messages. `nulls`: of csv, values that are null, as an empty one is."""
 
     path: str
     format: Literal["csv", "json", "parquet"]
     columns: tuple[tuple[str, str], ...]
     sha256: str = ""
     table: str = ""
+    nulls: tuple[str, ...] = ()
+
+    @model_serializer(mode="wrap")
+    def _as_before(self, others: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Without `nulls` where there are none: such a description is what it was before there could be any."""
+        found: dict[str, Any] = others(self)
+        if not self.nulls:
+            found.pop("nulls", None)
+        return found
 
     @property
     def place(self) -> str:
@@ -277,14 +305,17 @@ class ApplyOp(Value):
     style: StyleName = "arrow"
 
 
-class WindowApplyOp(Value):
+class WindowApplyOp(TimeWindows):
     """What `function` makes of the rows of each window and group (`keys`) of operator `input`: `columns` ((name, type)
-    each). `size_us`, `every_us`: as in `WindowOp`. `style`: what it takes and returns. `op`: as in `SourceOp`."""
+    each). `size_us`, `every_us`, `offset_us`, `zone`: as in `WindowOp`. `style`: what it takes and returns. `op`: as in
+    `SourceOp`."""
 
     op: Literal["window_apply"] = "window_apply"
     input: int
     size_us: int
     every_us: int
+    offset_us: int = 0
+    zone: str | None = None
     keys: tuple[str, ...]
     function: Function
     columns: tuple[tuple[str, str], ...] = Field(min_length=1)

@@ -6,7 +6,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from enum import StrEnum
 
-from borealis_py.query.errors import QueryError, did_you_mean
+from borealis_py.query.errors import QueryError, WrongValue, did_you_mean
 from borealis_py.query.units import format_duration, parse_duration
 
 SYNC_US = 500_000
@@ -112,12 +112,12 @@ def parse_recovery(word: object, sync: str | None, where: str) -> RecoveryPlan:
     """
     if word not in WAYS:
         hint = did_you_mean(str(word), WAYS) or ";"
-        raise QueryError(f"{where}: recovery={word!r}{hint} choose {', '.join(WAYS[:-1])} or {WAYS[-1]}")
+        raise WrongValue(f"{where}: recovery={word!r}{hint} choose {', '.join(WAYS[:-1])} or {WAYS[-1]}")
     way = RecoveryWay(str(word))
     if sync is None:
         return RecoveryPlan(way)
     if way is not RecoveryWay.PASSIVE_STANDBY:
-        raise QueryError(
+        raise WrongValue(
             f"{where}: sync={sync!r} is how old the state of a passive standby is at most, and {way} has none: leave "
             'it out, or choose "passive-standby"'
         )

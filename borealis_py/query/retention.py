@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Literal
 
-from borealis_py.query.errors import QueryError, did_you_mean
-from borealis_py.query.units import format_duration, parse_duration
+from borealis_py.query.errors import QueryError, WrongValue, did_you_mean
+from borealis_py.query.units import CENTURY_US, format_duration, parse_duration
 
 Audited = Literal["audited"]
 AUDITED: Audited = "audited"
@@ -47,8 +47,8 @@ def _parsed(text: object, what: str, words: tuple[str, ...]) -> Keep:
     if not isinstance(text, str) or not text[:1].isdigit():
         hint = did_you_mean(str(text), words) or ";"
         named = ", ".join(f'"{word}"' for word in words)
-        raise QueryError(f'{what}: retain={text!r}{hint} choose {named} or a duration such as "24h"')
-    return parse_duration(text, f"retain of {what}")
+        raise WrongValue(f'{what}: retain={text!r}{hint} choose {named} or a duration such as "24h"')
+    return parse_duration(text, f"retain of {what}", most_us=CENTURY_US)
 
 
 def format_retain(kept: Keep) -> str:

@@ -19,6 +19,8 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
 from borealis_py.query.errors import QueryError
+from borealis_py.query.field_paths import path_text
+from borealis_py.query.names import is_column_name
 from borealis_py.types.spelling import UnknownType, parse_type
 
 _OF_CLASS = {
@@ -38,7 +40,8 @@ _DIGITS = "say how many digits it has: Annotated[Decimal, 'decimal(12,2)'], or F
 
 
 def columns_of(schema: object, where: str) -> Mapping[str, Any]:
-    """The columns that a schema names, with their types: a mapping as it is, of a class its fields.
+    """The columns that a schema names, with their types, or their types and fields: a mapping as it is, of a class its
+    fields.
 
     Args:
         where: whose schema it is, for messages.
@@ -54,14 +57,25 @@ def columns_of(schema: object, where: str) -> Mapping[str, Any]:
             "give a dict of columns and types, a pydantic model, a dataclass or a TypedDict"
         )
     found = {}
-    for name, annotation, metadata in _fields(schema, where):
+    for name, annotation, metadata, field in _fields(schema, where):
         kind = _kind(annotation, metadata)
         if kind is None or kind == "decimal":
             written = getattr(annotation, "__name__", None) if isinstance(annotation, type) else str(annotation)
             why = _DIGITS if kind else f"no column has that type: name one, as in Annotated[{written}, 'string']"
             raise QueryError(f"field {name!r} of {schema.__name__}, the schema of {where}, is {written}; {why}")
-        found[name] = kind
+        field = next((text for text in _flat(_told(annotation, metadata)) if _is_field(text)), field)
+        found[name] = kind if field is None else (kind, field)
     return found
+
+
+def _told(annotation: Any, metadata: Iterable[Any]) -> list[Any]:
+    """What is annotated."""
+    return [*(get_args(annotation)[1:] if get_origin(annotation) is Annotated else ()), *metadata]
+
+
+def _is_field(told: object) -> bool:
+    """Whether it says which field of a topic's records a column is."""
+    return isinstance(told, str) and told.startswith("$")
 
 
 def _has_fields(kind: Any) -> bool:
@@ -70,18 +84,21 @@ def _has_fields(kind: Any) -> bool:
     )
 
 
-def _fields(schema: type, where: str) -> Iterator[tuple[str, Any, Iterable[Any]]]:
-    """(column, annotation, what is annotated). A pydantic alias is the column's name: so JSON has it."""
+def _fields(schema: type, where: str) -> Iterator[tuple[str, Any, Iterable[Any], str | None]]:
+    """(column, annotation, what is annotated, field). A pydantic alias is the column's name, since JSON has it; one
+    that no column can have is its field alone."""
     if issubclass(schema, BaseModel):
         for name, field in schema.model_fields.items():
-            yield field.alias or name, field.annotation, field.metadata
+            alias = field.alias or name
+            column, path = (alias, None) if is_column_name(alias) else (name, path_text((alias,)))
+            yield column, field.annotation, field.metadata, path
         return
     try:
         hints = get_type_hints(schema, include_extras=True)
     except NameError as exc:
         raise QueryError(f"{where}: the annotations of {schema.__name__} cannot be read: {exc}") from exc
     names = [f.name for f in dataclasses.fields(schema)] if dataclasses.is_dataclass(schema) else list(hints)
-    yield from ((name, hints[name], ()) for name in names)
+    yield from ((name, hints[name], (), None) for name in names)
 
 
 def _kind(annotation: Any, metadata: Iterable[Any] = ()) -> str | None:

@@ -12,7 +12,7 @@ from typing import Any, Literal, TypeVar
 
 from pydantic import Field, SerializerFunctionWrapHandler, ValidationError, model_serializer, model_validator
 
-from borealis_py.query.errors import QueryError, did_you_mean, wrong_place, wrong_value
+from borealis_py.query.errors import QueryError, WrongValue, did_you_mean, wrong_place, wrong_value
 from borealis_py.query.ingress_spec import IngressSpec
 from borealis_py.query.names import (
     STIME,
@@ -110,6 +110,17 @@ class Serves(Value):
     depth: int = 1
 
 
+class Beginning(Value):
+    """Where `up` began to read a topic that is read from its end.
+
+    `offsets`: of each partition of the topic, the first one that is copied. `whole_us`: the source has all rows of this
+    stime (microseconds) or later; earlier ones were written before the app began, or may have been. 0: none were.
+    """
+
+    offsets: tuple[int, ...]
+    whole_us: int = Field(ge=0)
+
+
 class AppSpec(Value):
     """An app `name`: bucket width (`bucket_us`, microseconds), `sources` with their column types, `queries`, and the
     nodes that queries were cut into.
@@ -118,6 +129,10 @@ class AppSpec(Value):
     each partitioned source; every partition has its own publisher. `ingresses`: the sources that an ingress writes from
     a topic of other programs, instead of a publisher; each input of it is a partition of the source. `retain`: what is
     kept of sources and of the streams of nodes and queries beyond what is needed, by name as written (`keeps`).
+    `beginnings`: of sources whose topic is read from its end, known once the app has been started; they determine no
+    result's value, only which results are left out since they would not be whole.
+    `input_names`: of an app as it runs, what people call the sources that are inputs of an ingress, where that is not
+    their name (`hall.1` -> `hall.d2`).
     """
 
     name: str
@@ -128,6 +143,8 @@ class AppSpec(Value):
     nodes: dict[str, NodeSpec] = Field(default_factory=dict)
     queries: dict[str, QuerySpec]
     retain: dict[str, Keep] = Field(default_factory=dict)
+    beginnings: dict[str, Beginning] = Field(default_factory=dict)
+    input_names: dict[str, str] = Field(default_factory=dict)
 
     @model_validator(mode="after")
     def _consistent(self) -> AppSpec:
@@ -181,13 +198,13 @@ class AppSpec(Value):
 
     def query(self, name: str) -> QuerySpec:
         """The query of that name. Of a partitioned query that runs, its first partition: all are alike. Raises
-        QueryError.
+        WrongValue.
         """
         if name not in self.queries and part_name(name, 0) in self.queries:
             return self.queries[part_name(name, 0)]
         if name not in self.queries:
             hint = did_you_mean(name, self.queries) or ";"
-            raise QueryError(
+            raise WrongValue(
                 f"app {self.name!r} has no query {name!r}{hint} queries: {', '.join(self.queries) or 'none'}"
             )
         return self.queries[name]
@@ -198,13 +215,13 @@ class AppSpec(Value):
         return {**self.nodes, **self.queries}
 
     def node(self, name: str) -> NodeSpec:
-        """The node or query of that name. Raises QueryError."""
+        """The node or query of that name. Raises WrongValue."""
         found = self.nodes.get(name) or self.queries.get(name)
         if found is None:
             names = (*self.nodes, *self.queries)
             what, all_of_them = ("node or query", "nodes and queries") if self.nodes else ("query", "queries")
             hint = did_you_mean(name, names) or ";"
-            raise QueryError(
+            raise WrongValue(
                 f"app {self.name!r} has no {what} {name!r}{hint} {all_of_them}: {', '.join(names) or 'none'}"
             )
         return found
@@ -220,10 +237,14 @@ class AppSpec(Value):
     def _input(self, name: str, reader: str) -> Input:
         if name not in self.nodes:  # only one node of the app publishes the dead letters of a source
             first = next(node for node, spec in self.all_nodes.items() if name in spec.inputs)
-            return Input(name, 0, (name,), dead_letters=first == reader)
+            return Input(name, 0, (self.shown(name),), dead_letters=first == reader)
         node = self.nodes[name]
         partition = part_index(reader) if node.exchange is not None else 0
-        return Input(name, node.replicas, self.sources_of(name), partition=partition)
+        return Input(name, node.replicas, tuple(map(self.shown, self.sources_of(name))), partition=partition)
+
+    def shown(self, name: str) -> str:
+        """What people call a source or node of an app as it runs: `hall.d2` for `hall.1`."""
+        return self.input_names.get(name, name)
 
     def readers_of(self, name: str) -> tuple[str, ...]:
         """The nodes that read a node's stream, in the app's order."""
@@ -292,6 +313,7 @@ class AppSpec(Value):
             sources={name: self.sources[name] for name in inputs},
             source_partitions={name: n for name, n in self.source_partitions.items() if name in inputs},
             ingresses={name: i for name, i in self.ingresses.items() if name in inputs},
+            beginnings=self.beginnings,
             queries={query: flat},
         )
 

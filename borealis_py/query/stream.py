@@ -217,10 +217,18 @@ class Stream:
         rows: int | None = None,
         gap: str | None = None,
         most: str | None = None,
+        offset: str | None = None,
+        zone: str | None = None,
     ) -> Windowed:
         """Windows by stime, `window("1s")` or `window("10s", every="1s")`; count windows; session windows.
 
-        Windows by stime end at multiples of `every` since 1970. Size and every are multiples of the app's bucket.
+        Windows by stime end at multiples of `every` since 1970-01-01T00:00:00Z, a Thursday, or `offset` after them:
+        `window("7d", offset="4d")` are weeks from Monday, `window("1d", offset="6h")` days from 6 o'clock, both in UTC.
+        Size, every and offset are multiples of the app's bucket.
+
+        `window("1d", zone="Europe/Berlin")`: days as clocks there show them, 23 or 25 hours long where clocks change,
+        and `window("7d", offset="4d", zone="Europe/Berlin")` weeks from Monday. A day begins at the first instant of
+        its date, also where clocks skip midnight or show it twice; a date that a zone left out has no window.
 
         `window(rows=100).group_by("shop")`: count windows, each of 100 rows of a shop in the stream's order. A window
         that is not full yet gives no result; its rows are kept until it is, however long that takes.
@@ -235,12 +243,17 @@ class Stream:
             gap: a row this long after the one before it, or longer, begins the next session.
             most: a row this long after the first one of its session, or longer, begins the next one. At least the gap,
                 at most a year.
+            offset: of windows by stime, shorter than `every`: how much later than multiples of it they end. None: at
+                them. With a zone, by its clocks: "6h" is 6 o'clock.
+            zone: of windows of whole days: a name of the time zone database, as `timezone()` in SQL takes it, of the
+                same data. None: UTC. The app's bucket divides 15 minutes, since a day of a zone may begin at any
+                quarter of an hour.
 
         Raises:
             QueryError: not multiples, `every` longer than the size (tuples between windows would be lost silently),
                 `most` shorter than the gap, or arguments that do not go together.
         """
-        return Windowed(self, window_kind(size, every, rows, gap, most, self._app.bucket_us))
+        return Windowed(self, window_kind(size, every, rows, gap, most, offset, zone, self._app.bucket_us))
 
     def node(
         self,
@@ -278,6 +291,9 @@ class Stream:
             if name in ("group_by", "agg", "top"):
                 raise QueryError(f'{name}() needs a window: stream.window("1s").{name}(...)')
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}", name=name, obj=self)
+
+
+_TIMES = ("size_us", "every_us", "offset_us", "zone")
 
 
 class Windowed:
@@ -331,6 +347,8 @@ class Windowed:
 
         `best = orders.window("1m").group_by("shop").top(3, by="euros DESC")`. `rank` counts from 1. Rows that are equal
         in `by` are in the stream's order, so no two have one rank. The stime of a result is the window's last instant.
+        Of aggregates, over windows of the same times: `totals.window("1m").top(3, by="total DESC")`, where `totals` is
+        `orders.window("1m").group_by("shop").agg(total="sum(euros)")`.
 
         Args:
             limit: 1 to 10 000.
@@ -344,12 +362,26 @@ class Windowed:
         check_text(by, "top", self._stream.columns)
         if self._kind["op"] != "window":
             raise QueryError('top() ranks the rows of windows by time: stream.window("1m").top(...)')
-        columns = self._stream.columns
+        stream = self._without_window()
+        columns = stream.columns
         op = {
             **self._kind, "op": "top", "keys": self._keys,
             "limit": check_top(limit, (WINDOW_START, WINDOW_END, RANK), columns), "by": by,
         }  # fmt: skip
-        return Stream(self._stream._app, (WINDOW_START, WINDOW_END, *columns, RANK), op, (self._stream,))
+        return Stream(stream._app, (WINDOW_START, WINDOW_END, *columns, RANK), op, (stream,))
+
+    def _without_window(self) -> Stream:
+        """The stream; without window_start and window_end if it has the results of the same windows, whose own they
+        are: a result's stime is the last instant of its window, so it lies in the window of the same times."""
+        made = self._stream
+        while made._op["op"] == "filter":
+            (made,) = made._inputs
+        if not (made._op["op"] in ("window", "top") and all(made._op[name] == self._kind[name] for name in _TIMES)):
+            return self._stream
+        if self._kind["size_us"] != self._kind["every_us"]:
+            return self._stream
+        columns = [name for name in self._stream.columns if name not in (WINDOW_START, WINDOW_END)]
+        return self._stream.map(**{name: '"' + name.replace('"', '""') + '"' for name in columns})
 
     def apply(self, f: Callable[[Any], Any], columns: Mapping[str, str], *, style: StyleName = "arrow") -> Stream:
         """What a Python function makes of each window and group: window_start, window_end, keys, `columns`.

@@ -1,6 +1,7 @@
 """The named ends of a replica: which exception leads to which exit code of its process (`app/exit_codes.py`).
 
-A replica that raises one of these is never restarted; after any other exception, which is a failure, it is.
+A replica that raises one of these is never restarted; after any other exception, which is a failure, it is. A record
+that was refused for its size is tried once more (`runtime/restarting.py`): an operator may have raised the limit.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from typing import NamedTuple
 from borealis_py.app import exit_codes
 from borealis_py.app.exit_codes import ExitCode
 from borealis_py.log.description import OtherLife, OtherVersion
+from borealis_py.log.record_size import RecordTooLarge
 from borealis_py.node.endings import Superseded
 from borealis_py.query.errors import FunctionDiffers, TableFileDiffers
 from sunion.errors import EngineOutOfMemory, RetentionLost
@@ -44,6 +46,7 @@ ENDS = (
     End("kernel", KernelDiffers, exit_codes.KERNEL, "this replica does not start"),
     End("file", TableFileDiffers, exit_codes.FILE, "this replica does not start"),
     End("function", FunctionDiffers, exit_codes.FUNCTION, "this replica does not start"),
+    End("size", RecordTooLarge, exit_codes.TOO_LARGE, "this replica ends: a topic is too small for one of its records"),
     End(
         "retention",
         RetentionLost,

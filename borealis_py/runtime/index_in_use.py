@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from contextlib import suppress
 
 import msgspec
+import structlog
 
 from borealis_py.log.base import Log, Lookup, Record
 from borealis_py.log.messages import beat_key, read_beat
+from borealis_py.log.unreadable import ignored
 from borealis_py.node.input_reader import CONTROL_TAIL
 from borealis_py.node.spec import ReplicaSpec
 from borealis_py.protocol.incarnation import Heartbeat
 from borealis_py.runtime.specs import of_run
+
+_log = structlog.get_logger("borealis.runtime")
 
 FRESH_MS = 5_000
 WATCH_S = 1.5
@@ -69,8 +72,11 @@ def _own(lookup: Lookup, spec: ReplicaSpec, first: int, end: int, dead: str) -> 
     key = beat_key(spec.node, spec.replica)
     own = [record for record in lookup.read(spec.control_feed, first, end) if record.key == key]
     for record in reversed(own):
-        with suppress(msgspec.MsgspecError):
+        try:
             beat = read_beat(record.key, record.value, spec.node)
-            if not of_run(beat.uid, dead):
-                return record, beat
+        except msgspec.MsgspecError as exc:
+            ignored(_log, "heartbeat ignored", record, exc)
+            continue
+        if not of_run(beat.uid, dead):
+            return record, beat
     return None

@@ -8,6 +8,7 @@ from collections.abc import Callable
 import structlog
 
 from borealis_py.log.base import LogError
+from borealis_py.log.record_size import RecordTooLarge
 from borealis_py.node.run import LostWhileRunning
 from borealis_py.node.spec import ReplicaSpec
 from borealis_py.runtime.ends import end_of
@@ -33,7 +34,7 @@ def supervise(run: Callable[[], None], spec: ReplicaSpec, stop: threading.Event)
     Returns:
         0, or the exit code that says why it cannot continue (`exit_codes.py`, by `ends.py`).
     """
-    line = log.bind(node=spec.node, replica=spec.replica)
+    line, refused = log.bind(node=spec.node, replica=spec.replica), ""
     while not stop.is_set():
         try:
             run()
@@ -46,6 +47,8 @@ def supervise(run: Callable[[], None], spec: ReplicaSpec, stop: threading.Event)
             if stop.is_set() and isinstance(exc, TaskDied):
                 return 0  # stopped on request
             end = end_of(exc)
+            if isinstance(exc, RecordTooLarge) and exc.record != refused:
+                refused, end = exc.record, None  # once more: the refusal may have had a reason that is gone
             if end is not None:
                 (line.warning if end.usual else line.error)(end.said, why=str(exc), exit=end.exit.name)
                 return end.exit.code

@@ -69,5 +69,6 @@ def _partitions(ingress: IngressSpec, records: list[GivenRecord], every_us: int)
     for number, one in enumerate(records):
         time_us = START_US + number * every_us if one.time_us is None else one.time_us
         mine = found[one.partition]
-        mine.append(Record(Feed(ingress.topic, one.partition), len(mine), time_us // 1_000, None, one.value))
+        feed = Feed(ingress.topic, one.partition)
+        mine.append(Record(feed, len(mine), time_us // 1_000, one.key, one.value, one.headers))
     return found

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from borealis_py.app.check import check_query_threshold, check_recovery
 from borealis_py.app.foreign import check_foreign
+from borealis_py.app.recovering.allowed import check_recovery
 from borealis_py.app.state import AppState, NoSuchApp
 from borealis_py.app.topics import topics_of
+from borealis_py.app.waits import check_query_threshold
 from borealis_py.client.target import Target
 from borealis_py.engine.applied.described import described as functions_described
 from borealis_py.engine.keyed.table_file import known
@@ -60,13 +61,25 @@ def described(spec: AppSpec, log: MemoryLog, origin: int) -> AppState:
     return AppState(spec.name, spec, description)
 
 
+def lost_input(state: AppState, name: str) -> str:
+    """The source of the app as it runs that a test wants to lose: a source, or an input of a topic as labels name it.
+    Raises NoSuchApp.
+    """
+    if base_name(name) in state.spec.ingresses:
+        (found,) = state.inputs_of(name)
+        return found
+    if name not in state.runs.sources:
+        check_source(state, name)
+    return name
+
+
 def check_source(state: AppState, name: str) -> None:
     """Raises NoSuchApp for a name that is no source to which a test gives rows, with the nearest."""
     ingresses = state.spec.ingresses
     if name in ingresses:
         return
     topic = base_name(name)
-    if topic in ingresses and name in state.runs.sources:
+    if topic in ingresses and name in (*state.runs.sources, *state.runs.input_names.values()):
         raise NoSuchApp(
             f"app {state.name!r}: {name!r} is an input of topic {topic!r}: give its rows as {topic!r}; "
             "TopicRecord(row, partition=1) says in which partition one lies"

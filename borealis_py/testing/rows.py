@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from datetime import datetime
 from reprlib import repr as short
 
-from borealis_py.client.times import parse_stime
+from borealis_py.client.times import AS_WRITTEN, parse_stime
 from borealis_py.query.errors import did_you_mean
+from borealis_py.query.times import TimeForm
 from borealis_py.testing.times import Time, to_stime
 
 TimedRow = Mapping[str, object] | tuple[Time, Mapping[str, object]]
@@ -25,12 +25,19 @@ class GivenRow:
     reason: str = ""
 
 
-def given(rows: Iterable[object], source: str, column: str | None, first_us: int, step_us: int = 0) -> list[GivenRow]:
+def given(
+    rows: Iterable[object],
+    source: str,
+    column: str | None,
+    first_us: int,
+    step_us: int = 0,
+    form: TimeForm = AS_WRITTEN,
+) -> list[GivenRow]:
     """Rows with their times.
 
     Args:
         source: for messages.
-        column: holds the times of all rows that are no pairs; None: no column does.
+        column: holds the times of all rows that are no pairs; None: no column does. form: how they are read.
         first_us, step_us: row n has the time `first_us + n * step_us` unless it says otherwise; microseconds.
 
     Raises:
@@ -40,7 +47,7 @@ def given(rows: Iterable[object], source: str, column: str | None, first_us: int
     some = list(rows)
     if column is not None:
         _check_column(some, source, column)
-    return [_one(row, source, column, first_us + n * step_us, n) for n, row in enumerate(some)]
+    return [_one(row, source, column, first_us + n * step_us, n, form) for n, row in enumerate(some)]
 
 
 def _check_column(rows: Iterable[object], source: str, column: str) -> None:
@@ -52,7 +59,7 @@ def _check_column(rows: Iterable[object], source: str, column: str) -> None:
         raise ValueError(f"stime={column!r}: no row of {source!r} has this column{hint} columns: {', '.join(known)}")
 
 
-def _one(row: object, source: str, column: str | None, otherwise_us: int, number: int) -> GivenRow:
+def _one(row: object, source: str, column: str | None, otherwise_us: int, number: int, form: TimeForm) -> GivenRow:
     if isinstance(row, tuple) and len(row) == 2 and isinstance(row[1], Mapping):
         try:
             return GivenRow(row[1], to_stime(row[0]))
@@ -62,14 +69,14 @@ def _one(row: object, source: str, column: str | None, otherwise_us: int, number
         raise TypeError(
             f"row {number} of {source!r} is {short(row)}; give a dict of columns, or a pair of a time and such a dict"
         )
-    return GivenRow(row, otherwise_us) if column is None else _timed_by(row, column)
+    return GivenRow(row, otherwise_us) if column is None else _timed_by(row, column, form)
 
 
-def _timed_by(row: Mapping[str, object], column: str) -> GivenRow:
+def _timed_by(row: Mapping[str, object], column: str, form: TimeForm) -> GivenRow:
     """As `borealis publish --stime COLUMN` does: a row without a time that can be read is a dead letter."""
     time = row.get(column)
     try:
-        stime = to_stime(time) if isinstance(time, datetime) else parse_stime(time)
+        stime = parse_stime(time, form)
     except ValueError as exc:
         return GivenRow(row, None, f"malformed: {exc}")
     return GivenRow(row, stime, "stime missing" if stime is None else "")

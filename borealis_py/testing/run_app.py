@@ -25,6 +25,7 @@ from borealis_py.query import App
 from borealis_py.query.names import base_name
 from borealis_py.query.partitions import flattened, parts_of
 from borealis_py.query.spec import AppSpec
+from borealis_py.query.times import time_form
 from borealis_py.query.units import parse_duration
 from borealis_py.simulation.cluster.clock import Scheduler
 from borealis_py.simulation.log.client import MemoryLog
@@ -51,6 +52,8 @@ def run(
     rows: Mapping[str, Iterable[TimedRow | TopicRow]],
     *,
     stime: str | None = None,
+    stime_unit: str | None = None,
+    stime_format: str | None = None,
     every: str = "1ms",
     lateness: str | None = None,
 ) -> Results:
@@ -62,8 +65,12 @@ def run(
             `(time, row)`, written in any way that `to_stime` takes; that in the column `stime`; or by `every`. A topic
             of other programs is given by its name ("orders"): what its producers write, in order, as dicts (they become
             JSON objects), as bytes in its format, or as `TopicRecord`; the time of a pair is the record's in Kafka.
-        stime: a column with the times, as microseconds, ISO 8601 or `datetime`. It need not be in the source's schema.
-            Topics go by their own `stime=`.
+        stime: a column with the times: numbers, ISO 8601 or `datetime`. It need not be in the source's schema. Topics
+            go by their own `stime=`.
+        stime_unit: what a number in that column counts since 1970: "s", "ms", "us" or "ns". None: microseconds, and a
+            number that looks like another unit is a dead letter.
+        stime_format: how text in that column is written, like "%d.%m.%Y %H:%M:%S" (`datetime.strptime`); UTC without
+            a zone.
         every: rows without a time follow each other at this distance, from 2026-01-01 on ("0s": all at once).
         lateness: None: no row is late, whatever the order. Otherwise rows arrive in the given order, and one whose time
             lies more than this behind the largest before it in its source is a dead letter. Topics go by their own
@@ -76,15 +83,15 @@ def run(
         QueryError: what `borealis check` says of the app; or something that is no duration.
         SettingsError: a threshold that cannot hold.
         NoSuchApp: no such source; the message has the nearest names.
-        PublisherError: a lateness of more than a day.
         TypeError, ValueError: something that is no row or record, or no time.
     """
     spec = loaded(app)
+    form = time_form(stime_unit, stime_format, "stime_unit", "stime_format")
     every_us = parse_duration(every, "every", zero=True)
     lateness_us = None if lateness is None else parse_duration(lateness, "lateness", zero=True)
     own = {source: some for source, some in rows.items() if source not in spec.ingresses}
     foreign = decoded_topics(spec, rows, every_us)
-    timed = {source: given(some, source, stime, START_US, every_us) for source, some in own.items()}
+    timed = {source: given(some, source, stime, START_US, every_us, form) for source, some in own.items()}
     stimes = [row.stime for some in timed.values() for row in some if row.stime is not None]
     stimes += [stime for topic in foreign for stime in topic.stimes]
     buckets = Buckets(spec.bucket_us)

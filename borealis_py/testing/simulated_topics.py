@@ -64,7 +64,8 @@ class ProducerProcess(Process):
             if record.partition >= broker.partition_count(self._topic):
                 broker.grow(self._topic, record.partition + 1)
             stamp = at_us if record.time_us is None else record.time_us
-            broker.append(NewRecord(Feed(self._topic, record.partition), record.value, timestamp_ms=stamp // 1_000))
+            feed = Feed(self._topic, record.partition)
+            broker.append(NewRecord(feed, record.value, record.key, stamp // 1_000, record.headers))
         if self._input.ended and self._input.next_us is None:
             self._written()
             return None

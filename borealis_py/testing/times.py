@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
+from datetime import datetime
 
 from borealis_py.client.times import parse_stime
 from borealis_py.query.errors import QueryError
-from borealis_py.query.units import parse_duration
+from borealis_py.query.times import NoTime
+from borealis_py.query.units import CENTURY_US, parse_duration
 
 START_US = 1_767_225_600_000_000
 """2026-01-01T00:00:00Z in microseconds since 1970. Times like "1.5s" count from here, and a world begins here."""
 Time = int | str | datetime
 """A time: microseconds since 1970, "2026-01-01T00:00:01.5", a `datetime`, or "1.5s": so long after `START_US`. Without
 a zone it is UTC."""
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def to_stime(time: Time) -> int:
@@ -26,17 +26,16 @@ def to_stime(time: Time) -> int:
     Raises:
         ValueError: not a time.
     """
-    if isinstance(time, datetime):
-        aware = time if time.tzinfo else time.replace(tzinfo=UTC)
-        return (aware - _EPOCH) // timedelta(microseconds=1)
-    try:
-        found = parse_stime(time)
-    except ValueError:
-        found = _after_start(time)
+    found, why = _after_start(time), ""
+    if found is None:
+        try:
+            found = parse_stime(time)
+        except NoTime as exc:
+            why = f": {exc}"
     if found is None:
         raise ValueError(
             f'{time!r} is no time; write microseconds since 1970, "2026-01-01T00:00:01.5", a datetime, or "1.5s" '
-            "(so long after 2026-01-01)"
+            f"(so long after 2026-01-01){why}"
         )
     return found
 
@@ -45,6 +44,6 @@ def _after_start(time: object) -> int | None:
     if not isinstance(time, str):
         return None
     try:
-        return START_US + parse_duration(time, zero=True)
+        return START_US + parse_duration(time, zero=True, most_us=CENTURY_US)
     except QueryError:
         return None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from reprlib import repr as short
 
 import msgspec
@@ -23,12 +23,16 @@ class TopicRecord:
     """One record of a topic that other programs write.
 
     `value`: a dict, which becomes one JSON object; or bytes, as they lie in the topic; None: a tombstone. `partition`:
-    of the topic. `time`: its timestamp in Kafka, as `to_stime` takes it; None: as for a row without a time.
+    of the topic. `timestamp`: its time in Kafka, as `to_stime` takes it; None: as for a row without a time. `key`: the
+    same as `value`, or a text or an int, which become what the topic's `key_format` reads; None: it has none.
+    `headers`: name and bytes; no column reads them.
     """
 
     value: Mapping[str, object] | bytes | None
     partition: int = 0
-    time: Time | None = None
+    timestamp: Time | None = None
+    key: Mapping[str, object] | bytes | str | int | None = None
+    headers: Mapping[str, bytes] = field(default_factory=dict)
 
 
 TopicRow = Mapping[str, object] | bytes | tuple[Time, Mapping[str, object] | bytes] | TopicRecord
@@ -38,16 +42,20 @@ TopicRow = Mapping[str, object] | bytes | tuple[Time, Mapping[str, object] | byt
 @dataclass(frozen=True, slots=True)
 class GivenRecord:
     """One record. `partition`: where it lies. `value`: its bytes; None: a tombstone. `time_us`: its timestamp in Kafka,
-    microseconds since 1970; None: none was given."""
+    microseconds since 1970; None: none was given. `key`: its bytes; None: none. `headers`: name and bytes each."""
 
     partition: int
     value: bytes | None
     time_us: int | None
+    key: bytes | None = None
+    headers: tuple[tuple[str, bytes], ...] = ()
 
 
 def read_as(spec: IngressSpec) -> IngressSpec:
-    """How a test reads a topic: no test has a schema registry, so rows of a topic that needs one are JSON objects."""
-    return spec.model_copy(update={"format": "json"}) if spec.needs_registry else spec
+    """How a test reads a topic: no test has a schema registry, so values and keys that need one are JSON."""
+    values = {"format": "json"} if spec.values_need_registry else {}
+    keys = {"key_format": "json"} if spec.keys_need_registry else {}
+    return spec.model_copy(update=values | keys)
 
 
 def given_records(rows: Iterable[object], source: str, spec: IngressSpec) -> list[GivenRecord]:
@@ -67,17 +75,18 @@ def _one(row: object, where: str, spec: IngressSpec) -> GivenRecord:
     record = _record(row, where)
     _check_partition(record.partition, where, spec)
     try:
-        time_us = None if record.time is None else to_stime(record.time)
+        time_us = None if record.timestamp is None else to_stime(record.timestamp)
     except ValueError as exc:
         raise ValueError(f"{where}: {exc}") from None
-    return GivenRecord(record.partition, _encoded(record.value, where, spec), time_us)
+    value, key = _encoded(record.value, where, spec), _key(record.key, where, spec)
+    return GivenRecord(record.partition, value, time_us, key, tuple(record.headers.items()))
 
 
 def _record(row: object, where: str) -> TopicRecord:
     if isinstance(row, TopicRecord):
         return row
     if isinstance(row, tuple) and len(row) == 2 and isinstance(row[1], Mapping | bytes):
-        return TopicRecord(row[1], time=row[0])
+        return TopicRecord(row[1], timestamp=row[0])
     if isinstance(row, Mapping | bytes):
         return TopicRecord(row)
     raise TypeError(
@@ -99,7 +108,7 @@ def _encoded(value: object, where: str, spec: IngressSpec) -> bytes | None:
     if value is None:
         return None
     if isinstance(value, bytes):
-        if spec.needs_registry:
+        if spec.values_need_registry:
             raise TypeError(
                 f"{where} is bytes in the format {spec.format!r}, whose schema a registry has, and no test has one: "
                 "give dicts"
@@ -107,10 +116,36 @@ def _encoded(value: object, where: str, spec: IngressSpec) -> bytes | None:
         return value
     if not isinstance(value, Mapping):
         raise TypeError(f"{where} is {short(value)}; give a dict, bytes, or None for a tombstone")
-    if spec.format not in ("json", "debezium", "json-schema") and not spec.needs_registry:
+    if spec.format not in ("json", "debezium", "json-schema") and not spec.values_need_registry:
         raise TypeError(f"{where} is a dict, and the topic's format is {spec.format!r}: give bytes, as they lie in it")
-    try:
-        text = _JSON.encode(dict(value))
-    except (TypeError, ValueError, OverflowError, RecursionError) as exc:
-        raise TypeError(f"{where} cannot be written as JSON: {exc}") from exc
+    text = _json(dict(value), where)
     return _REGISTERED + text if spec.format == "json-schema" else text
+
+
+def _key(key: object, where: str, spec: IngressSpec) -> bytes | None:
+    form = read_as(spec).key_format
+    if key is None or isinstance(key, bytes):
+        return key
+    if form == "int" and isinstance(key, int) and not isinstance(key, bool):
+        return _serialized(key, where)
+    if isinstance(key, str) and form in (None, "text"):
+        return key.encode()
+    if isinstance(key, Mapping | str | int) and form != "text":
+        text = _json(dict(key) if isinstance(key, Mapping) else key, f"the key of {where}")
+        return _REGISTERED + text if form == "json-schema" else text
+    raise TypeError(f"the key of {where} is {short(key)}, and the topic's key_format is {form!r}: give what it reads")
+
+
+def _serialized(key: int, where: str) -> bytes:
+    """As Kafka's serializer of a long writes it."""
+    try:
+        return key.to_bytes(8, signed=True)
+    except OverflowError:
+        raise TypeError(f"the key of {where} is {key}, beyond an int64") from None
+
+
+def _json(value: object, what: str) -> bytes:
+    try:
+        return _JSON.encode(value)
+    except (TypeError, ValueError, OverflowError, RecursionError) as exc:
+        raise TypeError(f"{what} cannot be written as JSON: {exc}") from exc

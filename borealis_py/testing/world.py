@@ -10,7 +10,7 @@ from types import TracebackType
 
 from borealis_py.app import settings
 from borealis_py.app.origin import show
-from borealis_py.client.subscriber import Row, corrected_row
+from borealis_py.client.subscriber import Row, corrected_rows
 from borealis_py.log import topics
 from borealis_py.log.base import Feed, Record
 from borealis_py.log.description import Life
@@ -20,10 +20,11 @@ from borealis_py.query import App
 from borealis_py.query.errors import did_you_mean
 from borealis_py.query.names import base_name
 from borealis_py.query.partitions import parts_of
+from borealis_py.query.times import time_form
 from borealis_py.query.units import parse_duration
 from borealis_py.simulation.cluster.processes import Machine
 from borealis_py.simulation.quiet import quiet
-from borealis_py.testing.loading import check_source, loaded
+from borealis_py.testing.loading import check_source, loaded, lost_input
 from borealis_py.testing.results import RefusedRow, refused_in
 from borealis_py.testing.rows import TimedRow, given
 from borealis_py.testing.simulated_app import SimulatedApp
@@ -58,7 +59,6 @@ class World:
     Raises:
         QueryError: what `borealis check` says of the app; or a lateness that is no duration.
         SettingsError: a threshold that cannot hold.
-        PublisherError: a lateness of more than a day.
     """
 
     def __init__(self, app: App, *, seed: int = 0, lateness: str = "0s") -> None:
@@ -83,7 +83,14 @@ class World:
 
     # What happens -----------------------------------------------------------------------------------------------------
 
-    def send(self, source: str, *rows: TimedRow | TopicRow, stime: str | None = None) -> None:
+    def send(
+        self,
+        source: str,
+        *rows: TimedRow | TopicRow,
+        stime: str | None = None,
+        stime_unit: str | None = None,
+        stime_format: str | None = None,
+    ) -> None:
         """Give rows to the publisher of a source, or to the producers of a topic. They arrive as time passes: see
         `advance`.
 
@@ -93,7 +100,8 @@ class World:
                 once if it has passed: it is late then, unless the lateness allows it. A row without a time happens now.
                 Records of a topic are written at the time of their pair, else at the time that their column `stime=`
                 has, if that is less than a day ahead.
-            stime: a column with the times, as for `run`. A topic has its own.
+            stime, stime_unit, stime_format: a column with the times, and how they are read, as for `run`. A topic has
+                its own.
 
         Raises:
             NoSuchApp: no such source; the message has the nearest names.
@@ -104,9 +112,10 @@ class World:
         check_source(self._state, source)
         if self._app.ended(source):
             raise WorldError(f"source {source!r} has ended: send its rows before end()")
+        form = time_form(stime_unit, stime_format, "stime_unit", "stime_format")
         foreign = self._state.spec.ingresses.get(source)
         if foreign is None:
-            self._app.inputs[source].add(given(rows, source, stime, self.now), self.now)
+            self._app.inputs[source].add(given(rows, source, stime, self.now, form=form), self.now)
             for process in self._app.sources[source].processes:
                 process.wake()
             return
@@ -127,7 +136,7 @@ class World:
         """Keep all replicas from reading a source, as `borealis fail source` does. Its publisher continues.
 
         A topic ("orders") cannot be read by its ingresses meanwhile; its producers continue. Of one of its inputs
-        ("orders.0") replicas read nothing.
+        ("orders.0"; with `by=` "orders.berlin", as labels name it) replicas read nothing.
 
         Args:
             for_: how long, from now on, like "8s"; None: until `heal`.
@@ -138,15 +147,15 @@ class World:
         """
         self._open()
         foreign = source in self._state.spec.ingresses
-        if not foreign and source not in self._state.runs.sources:
-            check_source(self._state, source)
+        if not foreign:
+            source = lost_input(self._state, source)
         until_us = NEVER_US if for_ is None else self.now + parse_duration(for_, "lose")
         self._lost[source] = max(until_us, self._lost.get(source, 0))
         if foreign:
             self._app.topics.lose(source)
             self._scheduler.at(until_us, lambda: self._find(source))
         else:
-            self._app.put_setting(f"fail/{source}", SourceFailure(self._lost[source]))
+            self._app.put_setting(f"fail/{source}", SourceFailure(self._lost[source], self._state.app_uid))
 
     def kill(self, name: str, for_: str | None = None) -> None:
         """Kill processes: what they had in memory is lost. Replicas start again from their checkpoints; standbys take
@@ -174,7 +183,7 @@ class World:
             if source in self._state.spec.ingresses:
                 self._app.topics.find(source)
             elif until_us > self.now:
-                self._app.put_setting(f"fail/{source}", SourceFailure(self.now))
+                self._app.put_setting(f"fail/{source}", SourceFailure(self.now, self._state.app_uid))
         self._lost.clear()
         with quiet():
             for end in list(self._ongoing):
@@ -191,7 +200,7 @@ class World:
         settings.refuse_unknown(self._state, query)
         threshold_us = parse_duration(threshold, f"delay threshold of {query!r}")
         settings.checked(self._state, query, threshold_us)
-        self._app.put_setting(f"threshold/{query}", Threshold(threshold_us))
+        self._app.put_setting(f"threshold/{query}", Threshold(threshold_us, self._state.app_uid))
 
     def end(self, within: str = "60s") -> None:
         """End all sources after their last row, and let time pass until every result is corrected.
@@ -237,7 +246,7 @@ class World:
         self._open()
         parts = parts_of(self._state.spec, query)
         found = (self._app.log.committed(topics.corrected(self._state.name, part)) for part in parts)
-        return [corrected_row(record) for records in found for record in records]
+        return [row for records in found for row in corrected_rows(records)]
 
     def dead_letters(self) -> list[RefusedRow]:
         """The dead letters so far, in the order in which they were written."""
@@ -337,7 +346,8 @@ class World:
 
     def _failures(self) -> list[str]:
         """What still fails, for people."""
-        lost = [f"{source} is lost" for source, until_us in self._lost.items() if until_us > self.now]
+        called = self._state.runs.shown
+        lost = [f"{called(source)} is lost" for source, until_us in self._lost.items() if until_us > self.now]
         machines = {**self._app.replicas, **self._app.sources, **self._app.topics.machines}
         return lost + [f"{name} does not run" for name, machine in machines.items() if machine.troubled]
 

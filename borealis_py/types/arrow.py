@@ -218,17 +218,30 @@ def rules_of(arrow: pa.DataType) -> Rules | None:
 
 
 def sizes(column: pa.Array) -> np.ndarray:
-    """Size of each value in bytes: that of its text or bytes, else 8; of a list all of its values' and 8 more."""
+    """Size of each value in bytes: that of its text or bytes, 16 for a decimal, else 8. A list has 8, and the size of
+    each element, where texts and bytes have 8 more than their content: a list of empty texts grows with its length.
+    """
     column = stored(column)
-    if pa.types.is_string(column.type) or pa.types.is_binary(column.type):
+    if _has_content(column.type):
         lengths = pc.fill_null(pc.binary_length(column), 0)
         return np.asarray(lengths.to_numpy(zero_copy_only=False), dtype=np.int64)
     if pa.types.is_list(column.type):
-        ends = np.concatenate([[0], np.cumsum(sizes(column.values))])
-        offsets = column.offsets.to_numpy()
-        within: np.ndarray = ends[offsets[1:]] - ends[offsets[:-1]]
+        inner = column.flatten()  # nothing of what may lie under a null
+        each = sizes(inner) + (8 if _has_content(inner.type) else 0)
+        ends = np.concatenate([[0], np.cumsum(each)])
+        last = np.cumsum(np.asarray(column.value_lengths().fill_null(0), dtype=np.int64))
+        within: np.ndarray = np.diff(ends[last], prepend=0)
         return within + 8
-    return np.full(len(column), 8, dtype=np.int64)
+    return np.full(len(column), 16 if pa.types.is_decimal(column.type) else 8, dtype=np.int64)
+
+
+def _has_content(arrow: pa.DataType) -> bool:
+    return bool(pa.types.is_string(arrow) or pa.types.is_binary(arrow))
+
+
+def holds_bool(arrow: pa.DataType) -> bool:
+    """Whether it is a bool, or a list of such at any depth."""
+    return arrow == pa.bool_() or (pa.types.is_list(arrow) and holds_bool(arrow.value_type))
 
 
 def hash_column(digest: hashlib.blake2b, column: pa.Array) -> None:

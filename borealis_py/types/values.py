@@ -27,7 +27,9 @@ from typing import Annotated, Any
 
 import msgspec
 
+from borealis_py.types.repeated import repeated_within
 from borealis_py.types.spelling import ColumnType, parse_type
+from borealis_py.types.times import NoTime, moment
 
 INT64 = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
 JSON_LEVELS_MAX = 99
@@ -151,7 +153,7 @@ class _DecimalRules(Rules):
 class _TimestampRules(Rules):
     def sent(self, value: object) -> str:
         if isinstance(value, msgspec.Raw):
-            value = _text_of(value)
+            value = _text_of(value, unit=True)
         if isinstance(value, str):
             value = _moment(value)
         if not isinstance(value, datetime):
@@ -280,16 +282,19 @@ def normal_json(text: bytes) -> bytes:
     """A json value without white space between its parts; its numbers, strings and the order of its keys stay.
 
     Raises:
-        Misfit: it is not JSON, a string in it is not Unicode, a number is beyond what a double holds, or it is nested
-            more than 99 levels deep.
+        Misfit: it is not JSON, a string in it is not Unicode, a number is beyond what a double holds, an object in it
+            has a field twice, or it is nested more than 99 levels deep.
     """
     if text.count(b"[") + text.count(b"{") > JSON_LEVELS_MAX and nesting(text) > JSON_LEVELS_MAX:
         raise Misfit(f"nested more than {JSON_LEVELS_MAX} levels deep")
     try:
-        _any(text)
-        return msgspec.json.format(text, indent=-1)
+        value = _any(text)
+        formed = msgspec.json.format(text, indent=-1)
     except (msgspec.MsgspecError, UnicodeDecodeError, ValueError, RecursionError) as exc:
         raise Misfit(f"not JSON: {exc}") from None
+    if (why := repeated_within(text, value)) is not None:
+        raise Misfit(f"not one JSON value: {why}")
+    return formed
 
 
 def nesting(text: bytes) -> int:
@@ -302,7 +307,7 @@ def nesting(text: bytes) -> int:
 def _decimal(text: str) -> Decimal:
     text = text.strip()
     if len(text) > TEXT_MAX or NUMBER.fullmatch(text) is None:
-        raise Misfit(f"{_short(text)!r} is no decimal number")
+        raise Misfit(f"{short(text)!r} is no decimal number")
     try:
         return Decimal(text)
     except InvalidOperation:
@@ -310,15 +315,14 @@ def _decimal(text: str) -> Decimal:
 
 
 def _moment(text: str) -> datetime:
-    """ISO 8601; UTC where it names no zone. What follows the microseconds is cut off."""
+    """What `times.moment` reads. Raises Misfit."""
     text = text.strip()
     if len(text) <= TEXT_MAX and WHOLE.fullmatch(text):
-        raise Misfit(f"{_short(text)!r} is a number, whose unit nobody knows: give ISO 8601, or make the column int64")
+        raise Misfit(f"{short(text)!r} is a number, whose unit nobody knows: give ISO 8601, or make the column int64")
     try:
-        moment = datetime.fromisoformat(text)
-    except ValueError:
-        raise Misfit(f"{_short(text)!r} is no ISO 8601 date-time") from None
-    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+        return moment(text)
+    except NoTime as exc:
+        raise Misfit(str(exc)) from None
 
 
 def sent(rule: Rules, value: object) -> str | msgspec.Raw | None:
@@ -328,22 +332,24 @@ def sent(rule: Rules, value: object) -> str | msgspec.Raw | None:
     return rule.sent(value)
 
 
-def _text_of(raw: msgspec.Raw) -> str:
+def _text_of(raw: msgspec.Raw, unit: bool = False) -> str:
+    """`unit`: a number would need one."""
     try:
         return _text(raw)
     except (msgspec.MsgspecError, UnicodeDecodeError):
-        shown = _short(bytes(raw).decode(errors="replace"))
-        unit = "; of a number nobody knows the unit" if shown[:1] in "-0123456789" else ""
-        raise Misfit(f"{shown} is no text{unit}") from None
+        shown = short(bytes(raw).decode(errors="replace"))
+        number = "; of a number nobody knows the unit" if unit and shown[:1] in "-0123456789" else ""
+        raise Misfit(f"{shown} is no text{number}") from None
 
 
 def _named(value: object) -> str:
     return f"a value of type {type(value).__name__}"
 
 
-def _short(text: str) -> str:
+def short(text: str) -> str:
+    """A text as messages show it: its beginning, if it is long."""
     return text if len(text) <= 40 else text[:37] + "..."
 
 
 def _abnormal(form: object, expected: str) -> Misfit:
-    return Misfit(f"{_short(str(form))!r} is not {expected}")
+    return Misfit(f"{short(str(form))!r} is not {expected}")

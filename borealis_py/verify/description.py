@@ -53,6 +53,7 @@ class CheckedApp:
         ahead_max_us, row_max_bytes: how far ahead, and how large, a tuple may be, as in its `timing`.
         sources: columns and their types (string, int64, double, bool); each partition is a source, such as "paris.0".
         nodes: each after those that it reads, in the app's order.
+        called: what labels of tentative results call sources, where that is not their name.
     """
 
     name: str
@@ -63,6 +64,7 @@ class CheckedApp:
     row_max_bytes: int
     sources: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     nodes: tuple[CheckedNode, ...] = ()
+    called: Mapping[str, str] = field(default_factory=dict)
 
     def of(self, queries: Iterable[str]) -> tuple[CheckedNode, ...]:
         """The nodes that these queries need, each after those that it reads."""

@@ -25,7 +25,7 @@ from borealis_py.verify.values import JsonText, column, from_form, ill_formed, j
 END = 1 << 62
 AHEAD_MAX_US = 60_000_000
 ROW_MAX_BYTES = 1_000_000
-LATENESS_MAX_US = 86_400_000_000
+LATENESS_MAX_US = 366 * 86_400_000_000
 NESTING_MAX = 100
 MISSING_MAX = 1_000
 SEQ_MAX = (1 << 63) - 1
@@ -236,13 +236,20 @@ def _rows(payload: memoryview, encoding: str, count: int, rules: SourceRules) ->
         return None
 
 
+class _Fields(list[tuple[str, Any]]):
+    """An object's fields, as often as they are there."""
+
+
 def _row(text: bytes, rules: SourceRules) -> Row:
     try:
-        row = json.loads(text)
+        fields = json.loads(text, object_pairs_hook=_Fields)
     except (ValueError, RecursionError):
         return _MALFORMED
-    if len(text) > rules.row_max_bytes or not isinstance(row, dict):
+    if len(text) > rules.row_max_bytes or not isinstance(fields, _Fields):
         return _MALFORMED
+    row = dict(fields)
+    if sum(name in rules.columns for name, _ in fields) > sum(name in rules.columns for name in row):
+        return _MALFORMED  # a column's field is there twice
     if "json" in rules.columns.values():
         raw = msgspec.json.decode(text, type=dict[str, msgspec.Raw])
         row |= {n: bytes(raw[n]).decode() for n, kind in rules.columns.items() if kind == "json" and n in raw}

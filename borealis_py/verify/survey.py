@@ -235,7 +235,7 @@ class _Survey:
         depends = partial(_looks_back, node.lookback)
         behind = any(i not in self.app.sources for i in node.inputs)
         may_lose = not any(node.name in other.inputs for other in self.app.nodes)
-        sources = self.app.sources_of(node.name)
+        sources = frozenset(self.app.called.get(s, s) for s in self.app.sources_of(node.name))
         rules = StreamRules(self.app.origin, sources, behind, depends, node.one_runs, may_lose)
         streams = [StreamJudge(rules, verdict, said=StableBuckets(whole=False)) for _ in range(node.readers)]
         for reader, stream in enumerate(streams):

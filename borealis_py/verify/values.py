@@ -51,11 +51,19 @@ def from_form(form: Any, kind: str) -> Any:
 
 def json_text(text: str) -> JsonText | None:
     """A json value without white space between its parts; None for null. Raises ValueError: it is no JSON."""
-    value = json.loads(text, parse_constant=_refused)
+    value = json.loads(text, parse_constant=_refused, object_pairs_hook=_each_once)
     json.dumps(value, ensure_ascii=False).encode()  # raises for what is not Unicode
     if _depth(value) > _JSON_DEPTH or not _finite(value):
         raise ValueError(text)
     return None if value is None else JsonText(_BLANK.sub(lambda found: found[1] or "", text))
+
+
+def _each_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """An object's fields. Raises ValueError: one is there twice."""
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        raise ValueError(f"a field is there twice: {[name for name, _ in pairs]}")
+    return found
 
 
 def in_json(value: Any) -> Any:

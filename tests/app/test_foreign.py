@@ -8,8 +8,10 @@ from typing import Any, cast
 
 import pytest
 
+from borealis_py.app.beginning import earliest_foreign_us
 from borealis_py.app.errors import LaunchError
-from borealis_py.app.foreign import ask_inputs, check_foreign, earliest_foreign_us, remarks, with_inputs
+from borealis_py.app.foreign import ask_inputs, check_foreign, with_inputs
+from borealis_py.app.waits import remarks, silence_remarks
 from borealis_py.log.base import Feed, Log, LogUnreachable, Record
 from borealis_py.protocol.settings import Timing
 from borealis_py.query import App, AppSpec, QueryError
@@ -212,13 +214,60 @@ def test_it_is_told_what_lateness_publishers_need_beside_a_topic_that_is_late() 
 
 
 def test_it_is_told_when_silence_would_go_unnoticed() -> None:
-    (told,) = remarks(described({}, {}), Timing())
+    (told,) = silence_remarks(described({}, {}), Timing())
     assert "query 'q'" in told
     assert "silence of 't0', 't1' means that nothing happened" in told
-    assert "less than 2750ms" in told
-    assert remarks(described({"expect": "1s"}, {}), Timing()) == []
-    assert remarks(described({"boundary": "data"}, {}), Timing()) == []
-    assert remarks(described({}, source=True), Timing()) == []
+    assert "write expect='1375ms' in app.topic('t0', ...)" in told
+    assert "`borealis inspect prod.t0` shows and less than 2750ms" in told
+    assert silence_remarks(described({"expect": "1s"}, {}), Timing()) == []
+    assert silence_remarks(described({"boundary": "data"}, {}), Timing()) == []
+    assert silence_remarks(described({}, source=True), Timing()) == []
+    assert remarks(described({}, {}), Timing()) == [], "told at check only"
+
+
+def test_queries_that_read_the_same_silent_topics_are_told_of_in_one_line() -> None:
+    app = App("shop")
+    orders = app.topic("orders", topic="prod.orders", schema={"x": "int"}, partitions=1)
+    app.query("a", orders.filter("x > 1"), "3s")
+    app.query("b", orders.filter("x > 2"), "2s")
+    (told,) = silence_remarks(app.describe(), Timing())
+    assert told.startswith("queries 'a', 'b': no input can be missing")
+    assert "less than 1750ms" in told, "the lower threshold's wait"
+
+
+@pytest.mark.parametrize(
+    ("left", "right", "through_node", "warned"),
+    [
+        ("latest", "earliest", False, True),
+        ("earliest", "latest", False, True),
+        ("latest", "earliest", True, True),
+        ("latest", "latest", False, False),
+        ("earliest", "earliest", True, False),
+    ],
+)
+def test_it_is_told_when_the_sides_of_a_join_begin_apart(
+    left: Any, right: Any, through_node: bool, warned: bool
+) -> None:
+    app = App("test")
+    sides = [
+        app.topic(name, f"prod.{name}", {"id": "int64", name: "double"}, start=start, partitions=1, expect="1s")
+        for name, start in (("orders", left), ("paid", right))
+    ]
+    first = sides[0].filter("orders > 0")
+    if through_node:
+        first = first.node("kept")
+    app.query("q", first.join(sides[1].map(id="id", paid="paid"), on="id", within=("0s", "1m"), how="left"))
+    told = [one for one in remarks(app.describe(), Timing()) if "a join reads" in one]
+    early, late = ("orders", "paid") if left == "earliest" else ("paid", "orders")
+    assert [f"topic '{early}' from its first record and '{late}' from" in one for one in told] == [True] * warned
+
+
+def test_a_table_that_is_read_from_its_beginning_is_no_side_of_a_join() -> None:
+    app = App("test")
+    orders = app.topic("orders", "prod.orders", {"id": "int64"}, partitions=1, expect="1s")
+    prices = app.table("prices", "id", {"id": "int64", "price": "double"}, topic="prod.prices", partitions=1)
+    app.query("q", orders.lookup(prices, on="id"))
+    assert not [one for one in remarks(app.describe(), Timing()) if "a join reads" in one]
 
 
 def test_an_app_does_not_begin_in_1970_because_the_times_of_a_topic_are_in_another_unit() -> None:

@@ -11,6 +11,8 @@ from borealis_py.app.process_spec import VARIABLE, ForeignCluster, ProcessSpec, 
 from borealis_py.app.replicas import ProcessName, first_arguments
 from borealis_py.config.address import AddressError
 from borealis_py.config.config import load
+from borealis_py.config.kafka import log_of
+from borealis_py.kafka.admin import Copies
 from borealis_py.kafka.log import KafkaLog
 from borealis_py.runtime.process import parse
 
@@ -20,6 +22,7 @@ WHOLE = ProcessSpec(
     kafka={"security.protocol": "SASL_SSL", "sasl.password": "hush"},
     schema_registry={"url": "https://r:8081", "basic.auth.user.info": "me:hush"},
     clusters={"eu": ForeignCluster("eu:1", {"a": "b"}, {"url": "http://r:1"})},
+    topics={"replication": 3, "min_insync_replicas": 2},
     checkpoints="s3://id:hush@bucket/path",
     http="[::1]:9400",
     engine_memory_bytes=2 << 30,
@@ -36,6 +39,7 @@ data_dir: /data
 kafka: {security.protocol: SASL_SSL, sasl.password: hush}
 schema_registry: {url: "https://r:8081", basic.auth.user.info: "me:hush"}
 clusters: {eu: {bootstrap: "eu:1", kafka: {a: b}, schema_registry: {url: "http://r:1"}}}
+topics: {replication: 3, min_insync_replicas: 2}
 checkpoints: s3://id:hush@bucket/path
 http: "[::1]:9400"
 engine_memory: 2GiB
@@ -58,7 +62,8 @@ def test_it_is_built_of_the_configuration(tmp_path: Path, monkeypatch: pytest.Mo
     file.write_text(CONFIG)
     monkeypatch.setenv("BOREALIS_CONFIG", str(file))
     config = load()
-    log = KafkaLog.of(config.bootstrap, config.kafka)
+    log = log_of(config)
+    assert log == KafkaLog.of(config.bootstrap, config.kafka, Copies(3, 2))
     assert ProcessSpec.of(config, log, "spark") == WHOLE
     other = ProcessSpec.of(config, log, "process", "local[3]")
     assert other == msgspec.structs.replace(WHOLE, host="process", master="local[3]")

@@ -97,7 +97,7 @@ def test_a_threshold_above_what_is_kept_of_the_query_is_refused_and_one_that_is_
 
 def test_more_than_a_year_is_a_slip() -> None:
     checked(replace(app(), retained={"alone": None}), "alone", MOST_US)
-    with pytest.raises(SettingsError, match="more than 365d"):
+    with pytest.raises(SettingsError, match="more than 366d"):
         checked(app(), "alone", MOST_US + 1)
 
 

@@ -17,13 +17,13 @@ from borealis_py.app.sources.settings import (
     copied_partitions,
     refuse_other,
 )
-from borealis_py.app.state import NoSuchApp, read_settings
+from borealis_py.app.state import AppState, NoSuchApp, read_settings
 from borealis_py.ingress.source_settings import SourceSettings
 from borealis_py.log.ingress_status import IngressRole, status_key
-from borealis_py.log.messages import EndOfSource, ExpectedSilence, PartitionSkip, encode
+from borealis_py.log.messages import Description, EndOfSource, ExpectedSilence, PartitionSkip, encode
 from borealis_py.log.records import ClaimHeader, pack
 from borealis_py.protocol.settings import SettingsError
-from borealis_py.query import QueryError
+from borealis_py.query import App, QueryError
 from tests.support.copied_source import copy, described, described_log, put, tell
 from tests.support.ingress_statuses import ingress_input, ingress_status
 from tests.support.instant_log import InstantLog
@@ -41,6 +41,31 @@ def test_a_topic_stands_for_all_its_inputs_where_something_is_done_to_a_source()
     assert state.inputs_of("orders.1") == ("orders.1",)
     with pytest.raises(NoSuchApp, match=r"no source 'ordres'; did you mean"):
         state.inputs_of("ordres")
+
+
+def test_an_input_by_value_is_found_by_its_value_and_by_no_number_that_is_not_one() -> None:
+    spec = App("shop")
+    schema = {"device": "int64", "hall": "string", "at": "int64"}
+    more: dict[str, Any] = {"stime": "at"}
+    devices = spec.topic("devices", "prod.devices", schema, by="device", values=[1, 0, 7], **more)
+    halls = spec.topic("halls", "prod.halls", schema, by="hall", values=["d2", "d 3"], **more)
+    spec.query("q", spec.union(devices, halls).filter("at > 0"))
+    app = spec.describe()
+    state = AppState("shop", app, Description(app.to_json(), app.hash, 1, "", "a1"))
+    found = {
+        "devices.1": "devices.0", "devices.0": "devices.1", "devices.7": "devices.2", "devices.other": "devices.3",
+        "halls.d2": "halls.0", "halls.d 3": "halls.1", "halls.d%203": "halls.1",
+    }  # fmt: skip
+    assert {name: state.inputs_of(name) for name in found} == {name: (of,) for name, of in found.items()}
+    assert len(state.inputs_of("halls")) == 3
+    for name, told in (
+        ("devices.2", "input 'devices.2' goes by its value: name 'devices.7'"),
+        ("halls.1", "input 'halls.1' goes by its value: name 'halls.d%203'"),
+        ("halls.d1", "no input 'halls.d1'; did you mean 'halls.d2'"),
+        ("hals", "did you mean 'halls"),
+    ):
+        with pytest.raises(NoSuchApp, match=told):
+            state.inputs_of(name)
 
 
 def test_what_is_no_source_of_an_ingress_is_refused_with_what_exists() -> None:
@@ -157,8 +182,8 @@ def test_one_that_has_ended_obeys_and_one_that_says_nothing_does_not_run(log: In
 
 def test_what_the_file_says_anew_replaces_what_was_set(log: InstantLog) -> None:
     before = described(expect="1s")
-    assert _changed_settings(before, described(expect="1s").spec) == {}
-    values = _changed_settings(before, described(expect="2s").spec)
+    assert _changed_settings(before, described(expect="1s").spec, "a1") == {}
+    values = _changed_settings(before, described(expect="2s").spec, "a1")
     assert values == {"expect/orders": ExpectedSilence("a1", 2_000_000)}
     assert waits_changed(before, described(expect="2s")) == []
     assert waits_changed(before, described(lateness="1s")) == ["orders"]

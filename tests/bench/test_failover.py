@@ -167,7 +167,6 @@ def test_a_bench_that_cannot_measure_says_why(borealis: Borealis, monkeypatch: p
 
 
 @pytest.mark.e2e  # a machine that does something else misses the gaps
-@pytest.mark.timeout(180)
 def test_one_kill_of_each_kind_on_a_real_broker(broker: LocalBroker, tmp_path: Path) -> None:
     said: list[tuple[int, str]] = []
     stage = Stage(tmp_path, broker)

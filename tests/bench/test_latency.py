@@ -152,7 +152,6 @@ def test_wrong_results_have_no_latency() -> None:
         latency.judge(CASE, PLAN, heard, PINGS)  # type: ignore[arg-type]
 
 
-@pytest.mark.timeout(240)
 def test_two_seconds_on_a_real_broker(broker: LocalBroker, tmp_path: Path) -> None:
     stage = Stage(tmp_path, broker)
     case = LatencyCase(rate=300, replicas=1, seconds=2, startup_s=4)

@@ -320,7 +320,6 @@ def test_corrections_that_do_not_come_have_no_time() -> None:
     assert (found.live, found.corrected, found.uncorrected) == (None, None, 2)
 
 
-@pytest.mark.timeout(240)
 def test_five_seconds_of_silence_on_a_real_broker(broker: LocalBroker, tmp_path: Path) -> None:
     stage = Stage(tmp_path, broker)
     case = LostCase(threshold_s=1.0, silence_s=5, rate=300, before_s=2, after_s=3, startup_s=2)

@@ -230,7 +230,6 @@ def test_a_window_that_ends_is_filled_with_each_key_once(keys: int) -> None:
     assert len(shares) == closing.AHEAD < closing.WINDOW
 
 
-@pytest.mark.timeout(240)
 def test_the_end_of_a_window_on_a_real_broker(broker: LocalBroker, tmp_path: Path) -> None:
     stage = Stage(tmp_path, broker)
     with stage.endings, bars_on(Console(file=io.StringIO())) as bars:
@@ -256,7 +255,6 @@ def test_every_size_measures_what_is_compared_and_the_usual_one_takes_eight_minu
     assert len(set(apps)) == len(apps)
 
 
-@pytest.mark.timeout(240)
 def test_a_second_on_a_real_broker(broker: LocalBroker, tmp_path: Path) -> None:
     stage = Stage(tmp_path, broker)
     setting = Setting(width_ms=20, said_ms=40, seconds=1, startup_s=4.0)
@@ -267,7 +265,6 @@ def test_a_second_on_a_real_broker(broker: LocalBroker, tmp_path: Path) -> None:
     assert len(found.plain_us) > 200
 
 
-@pytest.mark.timeout(240)
 def test_checkpoints_on_a_real_broker(broker: LocalBroker, tmp_path: Path) -> None:
     stage = Stage(tmp_path, broker)
     with stage.endings, bars_on(Console(file=io.StringIO())) as bars:

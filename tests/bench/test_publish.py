@@ -53,7 +53,6 @@ def test_what_is_told() -> None:
     assert "on the wall: 249,999 (250,000)" in publish.outcome([figures[0], figures[2]], SMALL, 249_999.0).worse
 
 
-@pytest.mark.timeout(240)
 def test_a_file_is_published_into_kafka(broker: LocalBroker, tmp_path: Path, bars: Bars) -> None:
     stage = Stage(tmp_path, broker)
     with stage.endings:

@@ -277,7 +277,6 @@ def test_a_bench_that_cannot_measure_says_why(borealis: Borealis, monkeypatch: p
     assert "Traceback" not in said.err
 
 
-@pytest.mark.timeout(180)
 def test_partitions_of_a_process_on_a_real_broker(broker: LocalBroker, tmp_path: Path) -> None:
     said: list[str] = []
     stage = Stage(tmp_path, broker)

@@ -141,7 +141,6 @@ def test_every_size_measures_what_is_compared() -> None:
     assert len(set(apps)) == len(apps)
 
 
-@pytest.mark.timeout(240)
 def test_a_backlog_on_a_real_broker(broker: LocalBroker, tmp_path: Path) -> None:
     stage = Stage(tmp_path, broker)
     backlog = throughput.backlog_of(1_000, 5)
@@ -156,7 +155,6 @@ def test_a_backlog_on_a_real_broker(broker: LocalBroker, tmp_path: Path) -> None
     log.close()
 
 
-@pytest.mark.timeout(240)
 def test_a_live_rate_on_a_real_broker(broker: LocalBroker, tmp_path: Path) -> None:
     stage = Stage(tmp_path, broker)
     with stage.endings, bars_on(Console(file=io.StringIO())) as bars:

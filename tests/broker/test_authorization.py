@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -10,16 +11,19 @@ from kafka import KafkaAdminClient
 from kafka.admin import ACL, ACLOperation, ACLPermissionType, ResourcePattern, ResourceType
 
 from borealis_py.api import publisher
+from borealis_py.app.state import put_settings, read_app
 from borealis_py.kafka.broker import LocalBroker, free_port
 from borealis_py.kafka.broker_config import HOST
 from borealis_py.kafka.log import KafkaLog
-from borealis_py.log.base import Feed
+from borealis_py.log import topics
+from borealis_py.log.base import Feed, LogError, TopicSpec
+from borealis_py.log.messages import Threshold
 from borealis_py.protocol.settings import Timing
 from borealis_py.query import App
 from tests.support.running import RunningApp, running
 from tests.support.waiting import until
 
-pytestmark = [pytest.mark.broker, pytest.mark.timeout(240)]
+pytestmark = pytest.mark.broker
 NAME = "guarded"
 SECRET = "s3cret"
 """Of user `app`."""
@@ -44,7 +48,8 @@ class GuardedBroker(LocalBroker):
         of |= {
             "listener.name.guarded.sasl.enabled.mechanisms": "PLAIN",
             "listener.name.guarded.plain.sasl.jaas.config": (
-                f'org.apache.kafka.common.security.plain.PlainLoginModule required user_app="{SECRET}";'
+                f'org.apache.kafka.common.security.plain.PlainLoginModule required user_app="{SECRET}" '
+                f'user_stranger="{SECRET}";'
             ),
             "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
             "super.users": "User:ANONYMOUS",
@@ -81,8 +86,17 @@ def fits(operation: ACLOperation, of: ResourcePattern) -> bool:
     )
 
 
-def allowed(operation: ACLOperation, of: ResourcePattern) -> ACL:
-    return ACL("User:app", "*", operation, ACLPermissionType.ALLOW, of)
+def allowed(operation: ACLOperation, of: ResourcePattern, user: str = "app") -> ACL:
+    return ACL(f"User:{user}", "*", operation, ACLPermissionType.ALLOW, of)
+
+
+def access(user: str) -> dict[str, str]:
+    return {
+        "security.protocol": "SASL_PLAINTEXT",
+        "sasl.mechanism": "PLAIN",
+        "sasl.username": user,
+        "sasl.password": SECRET,
+    }
 
 
 def an_app() -> App:
@@ -98,15 +112,7 @@ def refusals(it: RunningApp) -> dict[str, str]:
 
 def test_what_may_not_be_deleted_is_told_and_goes_once_it_may(guarded: GuardedBroker, tmp_path: Path) -> None:
     with running(guarded.bootstrap, an_app(), tmp_path / "work", Timing(checkpoint_us=500_000)) as it:
-        it.log = KafkaLog.of(
-            guarded.guarded,
-            {
-                "security.protocol": "SASL_PLAINTEXT",
-                "sasl.mechanism": "PLAIN",
-                "sasl.username": "app",
-                "sasl.password": SECRET,
-            },
-        )
+        it.log = KafkaLog.of(guarded.guarded, access("app"))
         it.start(0)
         it.wait_ready(0)
         source = Feed(f"{NAME}.s")
@@ -125,3 +131,26 @@ def test_what_may_not_be_deleted_is_told_and_goes_once_it_may(guarded: GuardedBr
             until(lambda: set(refusals(it).values()) == {""}, "nothing is refused")
         assert not it.errors
         assert it.corrected("q")
+
+
+def test_who_lacks_a_right_is_told_which(guarded: GuardedBroker) -> None:
+    name, of = topics.settings(NAME), ResourcePattern(ResourceType.TOPIC, topics.settings(NAME))
+    log, own = KafkaLog.of(guarded.guarded, access("stranger")), KafkaLog.of(guarded.bootstrap, {})
+    with closing(own.admin()) as admin:
+        admin.create([TopicSpec(name), TopicSpec(topics.control(NAME))])
+    put_settings(own, NAME, {"threshold/q": Threshold(1_000_000)})
+    acls = KafkaAdminClient(bootstrap_servers=guarded.bootstrap)
+    for lacks, granted in (("DESCRIBE", ACLOperation.DESCRIBE), ("READ", ACLOperation.READ)):
+        until(lambda lacks=lacks: refused(log, f"the ACLs lack {lacks} on topic {name}"), f"{lacks} is named")
+        more = ResourcePattern(ResourceType.TOPIC, topics.control(NAME))
+        acls.create_acls([allowed(granted, one, "stranger") for one in (of, more)])
+    acls.close()
+    until(lambda: refused(log, "has topics but no description"), "nothing else is lacking")
+
+
+def refused(log: KafkaLog, words: str) -> bool:
+    try:
+        read_app(log, NAME)
+    except LogError as exc:
+        return words in str(exc)
+    return False

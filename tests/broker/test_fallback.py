@@ -22,7 +22,7 @@ from tests.support.without_b import lose_b, rows_without_b
 
 pytestmark = pytest.mark.broker
 
-TIMING = Timing(inline_us=0, inline_buckets=0, redo_deadline_us=700_000)
+TIMING = Timing(inline_us=0, inline_buckets=0, redo_deadline_us=700_000, stagger_us=800_000)
 
 
 class HangingRedo(FailingRedo):

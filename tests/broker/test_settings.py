@@ -20,7 +20,7 @@ from borealis_py.query.errors import QueryError
 from tests.support.running import RunningApp, running
 from tests.support.waiting import until
 
-pytestmark = [pytest.mark.broker, pytest.mark.timeout(180)]
+pytestmark = pytest.mark.broker
 PROCESS, DELAY, SUSPEND = DelayPolicy.PROCESS, DelayPolicy.DELAY, DelayPolicy.SUSPEND
 WAIT_S = 30.0
 

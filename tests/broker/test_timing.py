@@ -17,7 +17,7 @@ from borealis_py.query import App
 from tests.support.running import RunningApp, running
 from tests.support.waiting import until
 
-pytestmark = [pytest.mark.broker, pytest.mark.timeout(180)]
+pytestmark = pytest.mark.broker
 MINUTE_US = 60_000_000
 SLOW = Timing(slack_us=1_500_000, ahead_max_us=5 * MINUTE_US)
 

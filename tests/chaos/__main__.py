@@ -64,6 +64,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--faults", type=int, default=300)
     parser.add_argument("--seed", type=int, default=None, help="default: a random one, printed")
     parser.add_argument("--host", choices=("spark", "process"), default="spark", help="where replicas run")
+    parser.add_argument("--brokers", type=int, choices=(1, 3), default=1, help="three need root and `ip`")
     parser.add_argument("--gap", type=float, nargs=2, default=GAP_S, metavar="S", help="between two faults")
     parser.add_argument("--threshold-ms", type=int, default=THRESHOLD_MS, help="delay threshold X")
     parser.add_argument(
@@ -89,13 +90,13 @@ def main() -> int:
     scratch = logs / "spark"  # Spark's that are killed leave theirs, here and not below /tmp
     scratch.mkdir(parents=True, exist_ok=True)
     os.environ["SPARK_LOCAL_DIRS"] = str(scratch)
-    kinds = [k.strip() for k in args.kinds.split(",") if k.strip()] or kinds_of(args.host)
+    kinds = [k.strip() for k in args.kinds.split(",") if k.strip()] or kinds_of(args.host, args.brokers)
     faults = draw(seed, args.faults, kinds, tuple(args.gap), apart=args.host == "process")
     retain = args.retain or ("needed" if seed % 2 else "all")  # what is deleted cannot be judged any more
     drawn = random.Random(f"recovery {seed}").choices(WAYS, k=2)
     recovery = tuple(args.recovery.split(",") if args.recovery else drawn)
-    said = f"replicas on {args.host}, retain {retain}, recovery {', '.join(recovery)}, logs in {logs}"
-    out.print(f"seed {seed}, {args.faults} faults, {said}", highlight=False)
+    said = f"replicas on {args.host}, brokers {args.brokers}, retain {retain}, recovery {', '.join(recovery)}"
+    out.print(f"seed {seed}, {args.faults} faults, {said}, logs in {logs}", highlight=False)
     begin, done, meter = dt.datetime.now(dt.UTC), list[Done](), Meter()
     columns = TextColumn("{task.description:60.60}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn()
     try:
@@ -108,7 +109,8 @@ def main() -> int:
                 open_ = [str(d.fault) for d in so_far if d.end_us is None]
                 progress.update(task, completed=len(so_far) - len(open_), description=" + ".join(open_) or "well")
 
-            with leaving_nothing(logs), arena(plan_of(args.host, args.threshold_ms, retain, recovery), logs) as it:
+            plan = plan_of(args.host, args.threshold_ms, retain, recovery)
+            with leaving_nothing(logs), arena(plan, logs, args.brokers) as it:
                 meter.start()
                 run(it, faults, told)
                 meter.stop()
@@ -124,7 +126,7 @@ def main() -> int:
     commit = commit_of(ROOT, args.ledger)
     over = Run(
         seed, args.host, commit, begin, done, verdict, it.plan.threshold_us, it.cluster.crashed, meter.samples,
-        tuple(args.gap), recovery, it.cluster.again,
+        tuple(args.gap), recovery, it.cluster.again, args.brokers,
     )  # fmt: skip
     out.print(timeline(done, done[0].begin_us), highlight=False)
     out.print(kinds_table(over))

@@ -14,6 +14,7 @@ import psutil
 
 from borealis_py.verify import Verdict
 from tests.chaos.broker import LinkedBroker
+from tests.chaos.brokers import Brokers
 from tests.chaos.faults import FEEDERS, INGRESSES
 from tests.chaos.impaired import Group, Impaired
 from tests.chaos.links import Links
@@ -24,7 +25,7 @@ from tests.drills.network import BUCKET_US
 from tests.drills.plan import Member, Plan
 from tests.drills.processes import Process
 from tests.support.full_disk import FullDisk
-from tests.support.waiting import PATIENCE_S
+from tests.support.waiting import PATIENCE_S, until
 
 Wait = Callable[[], bool]
 Steps = Iterator[Wait]
@@ -103,7 +104,7 @@ class Arena:
     """Everything there is to break. Made by `arena`."""
 
     cluster: Restarting
-    broker: LinkedBroker
+    kafka: LinkedBroker | Brokers
     links: Links
     disks: dict[str, FullDisk]
     impaired: Impaired
@@ -117,6 +118,18 @@ class Arena:
     @property
     def plan(self) -> Plan:
         return self.cluster.plan
+
+    @property
+    def broker(self) -> LinkedBroker:
+        """Where there is one."""
+        assert isinstance(self.kafka, LinkedBroker)
+        return self.kafka
+
+    @property
+    def brokers(self) -> Brokers:
+        """Where there are three."""
+        assert isinstance(self.kafka, Brokers)
+        return self.kafka
 
     # Who is who -------------------------------------------------------------------------------------------------------
 
@@ -195,6 +208,10 @@ class Arena:
 
         return done
 
+    def becomes(self, condition: Callable[[], bool]) -> Wait:
+        """What has to be asked for, in a thread, again and again; true once it was."""
+        return self.doing(lambda: until(condition, getattr(condition, "__name__", "it is so")))
+
     def broker_there(self) -> bool:
         """It runs, although its readers may not be well yet: they may be waiting for who waits for this."""
         return not self.cluster.deaf
@@ -237,7 +254,8 @@ class Arena:
         assert not left, f"these outlived what they belong to: {left}"
         files = self.cluster.directory.glob("seen-*.jsonl")
         until_us = max(path.stat().st_mtime_ns // 1000 for path in files)
-        self.cluster.blackouts = self.impaired.blackouts(groups_of(self.plan), until_us)
+        groups = groups_of(self.plan, "no broker" if isinstance(self.kafka, LinkedBroker) else "no leader")
+        self.cluster.blackouts = self.impaired.blackouts(groups, until_us)
         return self.cluster.judge().and_beside(self.verdicts)
 
     def left(self, timeout_s: float = PATIENCE_S) -> list[psutil.Process]:
@@ -256,7 +274,7 @@ class Arena:
                 one.kill()
 
 
-def groups_of(plan: Plan) -> list[Group]:
+def groups_of(plan: Plan, no_log: str = "no broker") -> list[Group]:
     """A partition of the query says what it has without the others; a cut node's feeds all of them."""
     nodes = dict.fromkeys(m.node for m in plan.members)
     of = {node: tuple(str(m) for m in plan.members if m.node == node) for node in nodes}
@@ -266,7 +284,7 @@ def groups_of(plan: Plan) -> list[Group]:
         for node, members in of.items()
         for some in ([(member,) for member in members] if plan.stands_by(node) else [members])
     ]
-    return [*replicas, Group("no broker", (BROKER,)), Group("no subscriber", (SUBSCRIBER,))]
+    return [*replicas, Group(no_log, (BROKER,)), Group("no subscriber", (SUBSCRIBER,))]
 
 
 def link_names(plan: Plan) -> list[str]:
@@ -275,34 +293,26 @@ def link_names(plan: Plan) -> list[str]:
 
 
 @contextmanager
-def arena(plan: Plan, directory: Path) -> Iterator[Arena]:
-    """A broker, links and a cluster that runs and is well; ended whatever happens."""
-    broker = LinkedBroker(directory / "broker", link_names(plan))
+def arena(plan: Plan, directory: Path, brokers: int = 1) -> Iterator[Arena]:
+    """One or three brokers, links and a cluster that runs and is well; ended whatever happens."""
     disks: dict[str, FullDisk] = {}
     with ExitStack() as closing:
-        links = Links(broker.ports, directory / "links.log")
+        names = link_names(plan)
+        kafka = LinkedBroker(directory / "broker", names) if brokers == 1 else Brokers(directory / "brokers", names)
+        closing.callback(kafka.close)
+        links = Links(dict(kafka.ports), directory / "links.log")
         closing.callback(links.close)
-        closing.callback(_stop, broker)
-        broker.up(START_S)
+        kafka.up(START_S)
         for member in plan.members:
             disks[str(member)] = FullDisk(directory / plan.name / "checkpoints" / str(member))
             closing.callback(disks[str(member)].close)
         impaired = Impaired()
-        addresses = {name: broker.address(name) for name in broker.ports}
-        cluster = Restarting(broker.bootstrap, plan, directory, addresses, impaired=impaired)
-        it = Arena(cluster, broker, links, disks, impaired)
+        addresses = {name: kafka.address(name) for name in names}
+        cluster = Restarting(kafka.bootstrap, plan, directory, addresses, impaired=impaired)
+        it = Arena(cluster, kafka, links, disks, impaired)
         closing.callback(it.close)
         cluster.bring_up()
         yield it
-
-
-def _stop(broker: LinkedBroker) -> None:
-    """Paused or not."""
-    pid = broker.status().pid
-    if pid is not None:
-        with suppress(psutil.Error):
-            psutil.Process(pid).resume()
-    broker.down(timeout_s=0.0)
 
 
 def publishing(it: Arena, query: str) -> Member | None:

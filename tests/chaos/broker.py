@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
+
+import psutil
 
 from borealis_py.kafka.broker import LocalBroker, free_port
 from tests.chaos.links import HOST
@@ -19,6 +22,14 @@ class LinkedBroker(LocalBroker):
     def address(self, name: str) -> str:
         """What the process of that link is told."""
         return f"{HOST}:{self.ports[name][0]}"
+
+    def close(self) -> None:
+        """End it, paused or not."""
+        pid = self.status().pid
+        if pid is not None:
+            with suppress(psutil.Error):
+                psutil.Process(pid).resume()
+        self.down(timeout_s=0.0)
 
     def properties(self) -> str:
         """Kafka takes the last value of a name that is there twice."""

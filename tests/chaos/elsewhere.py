@@ -73,7 +73,7 @@ def reset_elsewhere(it: Arena, fault: Fault) -> Steps:
     name = where.name
     lives: list[Life] = []
     try:
-        address = it.broker.address(ELSEWHERE)
+        address = it.kafka.address(ELSEWHERE)
         yield it.doing(lambda: lives.append(Life.begin(it.cluster.bootstrap, name, where / "old", address)))
         old = lives[0]
         yield it.doing(old.works)

@@ -1,4 +1,4 @@
-"""What is done to the cluster, drawn from a seed: pure. How it is done: `processes.py`, `inputs.py`.
+"""What is done to the cluster, drawn from a seed: pure. How it is done: `processes.py`, `inputs.py`, `several.py`.
 
 Kinds come like cards of a shuffled deck, so that a run of some length has each of them about equally often. Lengths are
 drawn around the protocol's timeouts, shorter and longer than each. Two faults run at once unless they take the same
@@ -34,6 +34,14 @@ STARTS_S = (0.3, 6.0)
 """A process that was started has imported, asked, or begun to read by then."""
 FEEDER_STARTS_S = (0.3, 4.0)
 """The same of a publisher, which reads less."""
+
+THREE = 3
+AWAY_S = (0.3, 8.0)
+"""A broker's session with the controller ends after 3 s."""
+COMES_BACK = ("back soon", "back once others lead")
+JUMPS_S = {"forward 1 s": 1, "forward 1 h": 3_600, "back 1 h": -3_600, "forward 8 days": 8 * 86_400}
+"""Of a clock: beyond a transaction's time, and beyond what Kafka keeps of producers and their transactions."""
+CUT_FROM = ("from the brokers", "from the controller", "from both")
 
 _TIMING = Timing()
 TRANSACTION_S = 10.0
@@ -80,10 +88,11 @@ Draw = Callable[[Random, float], Drawn]
 
 @dataclass(frozen=True)
 class Kind:
-    """`hosts`: where it can be done."""
+    """`hosts`: where it can be done. `brokers`: with how many."""
 
     hosts: tuple[str, ...]
     draw: Draw
+    brokers: tuple[int, ...] = (1, 3)
 
 
 BOTH, SPARK, PROCESS = ("process", "spark"), ("spark",), ("process",)
@@ -244,6 +253,30 @@ def _broker(span: tuple[float, float]) -> Draw:
     return draw
 
 
+def _of_three(span: tuple[float, float], ways: Sequence[str] = ("",)) -> Draw:
+    """What is done to one of three brokers."""
+
+    def draw(rng: Random, longest_s: float) -> Drawn:
+        on, way = f"broker-{rng.randint(1, THREE)}", rng.choice(ways)
+        return ("broker", "settings"), on, _within(rng, span, longest_s), way
+
+    return draw
+
+
+def _controller(rng: Random, longest_s: float) -> Drawn:
+    return ("broker", "settings"), "", _within(rng, AWAY_S, longest_s), ""
+
+
+def _all_brokers(rng: Random, longest_s: float) -> Drawn:
+    return ("broker", "settings"), "", 0.0, ""
+
+
+def _cut_from_one(rng: Random, longest_s: float) -> Drawn:
+    node, on = _replica(rng)
+    way = rng.choice(sorted(WAYS))
+    return (node, "broker"), on, _length(rng, longest_s), f"{way}, broker-{rng.randint(1, THREE)}"
+
+
 def _subscriber(rng: Random, longest_s: float) -> Drawn:
     return ("subscriber", "settings"), "", _within(rng, (0.5, 5.0), longest_s), ""
 
@@ -285,18 +318,31 @@ KINDS: dict[str, Kind] = {
     "ingress cut": Kind(BOTH, _ingress(None, sorted(WAYS))),
     "poison rows": Kind(BOTH, _poison),
     "malformed burst": Kind(BOTH, _burst),
-    "broker killed": Kind(BOTH, _broker((0.2, 3.0))),
-    "broker restarted": Kind(BOTH, _broker((0.2, 3.0))),
-    "broker paused": Kind(BOTH, _broker((0.5, 6.0))),
+    "broker killed": Kind(BOTH, _broker((0.2, 3.0)), (1,)),
+    "broker restarted": Kind(BOTH, _broker((0.2, 3.0)), (1,)),
+    "broker paused": Kind(BOTH, _broker((0.5, 6.0)), (1,)),
+    "one broker killed": Kind(BOTH, _of_three(AWAY_S, COMES_BACK), (THREE,)),
+    "one broker restarted": Kind(BOTH, _of_three(AWAY_S, COMES_BACK), (THREE,)),
+    "one broker paused": Kind(BOTH, _of_three((0.5, 8.0)), (THREE,)),
+    "one broker cut off": Kind(BOTH, _of_three((1.0, 10.0), CUT_FROM), (THREE,)),
+    "one broker's disk full": Kind(BOTH, _of_three((0.5, 4.0)), (THREE,)),
+    "one broker's clock moved": Kind(BOTH, _of_three((0.5, 8.0), tuple(JUMPS_S)), (THREE,)),
+    "brokers rolled": Kind(BOTH, _all_brokers, (THREE,)),
+    "leaders moved": Kind(BOTH, _all_brokers, (THREE,)),
+    "coordinator killed": Kind(BOTH, _controller, (THREE,)),
+    "too few in sync": Kind(BOTH, _of_three((0.5, 5.0)), (THREE,)),
+    "controller killed": Kind(BOTH, _controller, (THREE,)),
+    "controller paused": Kind(BOTH, _controller, (THREE,)),
+    "cut from one broker": Kind(BOTH, _cut_from_one, (THREE,)),
     "subscriber killed": Kind(BOTH, _subscriber),
     "subscriber paused": Kind(BOTH, _subscriber),
 }
 """By name, as tables and the ledger have them."""
 
 
-def kinds_of(host: str) -> list[str]:
-    """Those that can be done where replicas run so."""
-    return [name for name, kind in KINDS.items() if host in kind.hosts]
+def kinds_of(host: str, brokers: int = 1) -> list[str]:
+    """Those that can be done where replicas run so, on so many brokers."""
+    return [name for name, kind in KINDS.items() if host in kind.hosts and brokers in kind.brokers]
 
 
 def draw(

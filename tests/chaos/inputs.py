@@ -190,7 +190,7 @@ def feeder_cut(it: Arena, fault: Fault) -> Steps:
 
 @contextmanager
 def _away(it: Arena) -> Iterator[None]:
-    """Nobody is to ask it anything, until `_answers`."""
+    """Nobody is to ask it anything, until `answers`."""
     with it.impairing(BROKER):
         it.cluster.deaf = True
         try:
@@ -212,7 +212,7 @@ def broker_killed(it: Arena, fault: Fault) -> Steps:
         yield it.doing(kill)
         yield it.after(fault.s)
         yield it.doing(lambda: it.broker.up(START_S))
-        yield from _answers(it)
+        yield from answers(it)
 
 
 def broker_restarted(it: Arena, fault: Fault) -> Steps:
@@ -221,7 +221,7 @@ def broker_restarted(it: Arena, fault: Fault) -> Steps:
         yield it.doing(it.broker.down)
         yield it.after(fault.s)
         yield it.doing(lambda: it.broker.up(START_S))
-        yield from _answers(it)
+        yield from answers(it)
 
 
 def broker_paused(it: Arena, fault: Fault) -> Steps:
@@ -232,10 +232,10 @@ def broker_paused(it: Arena, fault: Fault) -> Steps:
         there = it.pause([psutil.Process(pid)])
         yield it.after(fault.s)
         it.resume(there)
-        yield from _answers(it)
+        yield from answers(it)
 
 
-def _answers(it: Arena) -> Steps:
+def answers(it: Arena) -> Steps:
     """The log is back when results of now come out of it, or would if nothing else were broken."""
     it.cluster.deaf = False
     now = wall_us()

@@ -1,7 +1,8 @@
 """A link of its own between each process and the broker, that can be cut one way or both ways, and reset.
 
 Kafka tells its clients where it is. So the broker gets a listener for each link, and advertises there the address of
-this proxy (`broker`). What is cut is held back, as by a network that loses packets until it is whole again.
+this proxy (`broker`). What is cut is held back, as by a network that loses packets until it is whole again. Where there
+are several brokers, a process has a link to each, `NAME@1` to `NAME@3`: what is done to `NAME` is done to all of them.
 
 The proxy is a process (`python -m tests.chaos.links`): what it does must not wait for whoever breaks things.
 """
@@ -102,11 +103,12 @@ class Half(asyncio.Protocol):
 
 @dataclass(eq=False)
 class Link:
-    """All connections of one process. `port`: where it connects; `target`: the broker's listener."""
+    """All connections of one process to one broker. `port`: where it connects; `host`, `target`: its listener."""
 
     name: str
     port: int
     target: int
+    host: str = HOST
     to_broker: Gate = field(default_factory=Gate)
     from_broker: Gate = field(default_factory=Gate)
     _tasks: set[asyncio.Task[None]] = field(default_factory=set)
@@ -123,7 +125,7 @@ class Link:
     async def _connect(self, near: Half) -> None:
         loop = asyncio.get_running_loop()
         try:
-            _, far = await loop.create_connection(lambda: Half(self.from_broker), HOST, self.target)
+            _, far = await loop.create_connection(lambda: Half(self.from_broker), self.host, self.target)
         except OSError:  # no broker: as if it had been asked itself
             near.reset()
             return
@@ -147,9 +149,10 @@ class Link:
 
 
 class Links:
-    """The proxy's process, told what to do. `ports`: of each link, where to listen and the broker's listener."""
+    """The proxy's process, told what to do. `ports`: of each link, where to listen, and the listener behind it: a port
+    of this machine, or HOST:PORT."""
 
-    def __init__(self, ports: Mapping[str, tuple[int, int]], output: Path) -> None:
+    def __init__(self, ports: Mapping[str, tuple[int, int | str]], output: Path) -> None:
         arguments = [f"{name}={port}:{target}" for name, (port, target) in ports.items()]
         with output.open("wb") as file:
             self._process = subprocess.Popen(
@@ -189,6 +192,18 @@ class Links:
             raise AssertionError(f"the links did not {line}")
 
 
+def named(name: str, links: Mapping[str, Link]) -> list[Link]:
+    """That link, or a process's links to all brokers.
+
+    Raises:
+        KeyError: there is none.
+    """
+    found = [link for known, link in links.items() if name in (known, known.partition("@")[0])]
+    if not found:
+        raise KeyError(name)
+    return found
+
+
 async def serve(links: Mapping[str, Link]) -> None:
     """Obey lines of standard input until it ends."""
     for link in links.values():
@@ -199,23 +214,25 @@ async def serve(links: Mapping[str, Link]) -> None:
     await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)
     while line := (await reader.readline()).decode():
         verb, name, *way = line.strip().split(" ", 2)
-        if verb == "cut":
-            links[name].cut(way[0])
-        elif verb == "heal":
-            links[name].heal()
-        elif verb == "reset":
-            links[name].reset()
+        for link in named(name, links):
+            if verb == "cut":
+                link.cut(way[0])
+            elif verb == "heal":
+                link.heal()
+            elif verb == "reset":
+                link.reset()
         print(READY, flush=True)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("links", nargs="+", metavar="NAME=PORT:TARGET")
+    parser.add_argument("links", nargs="+", metavar="NAME=PORT:[HOST:]TARGET")
     links = {}
     for text in parser.parse_args().links:
         name, _, ports = text.partition("=")
-        port, target = map(int, ports.split(":"))
-        links[name] = Link(name, port, target)
+        port, _, target = ports.partition(":")
+        host, _, behind = target.rpartition(":")
+        links[name] = Link(name, int(port), int(behind), host or HOST)
     asyncio.run(serve(links))
 
 

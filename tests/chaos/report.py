@@ -28,6 +28,9 @@ Oldest first; a line is added by each run that came to its end, and none is ever
 corrected stream. The worst added delay is that of a bucket for which the bound was promised: one replica of each node,
 the broker and the subscriber were there; beside it, how busy the machine was meanwhile: the share of time in which
 something waited for a core, and the cores that the run and others used. Late: buckets later than the bound allows.
+Lines with BROKERS=3: three brokers and a controller, every record on all three, two needed to acknowledge one.
+The bound is not promised from when a broker breaks until results of then have come (no leader); it is while the
+controller alone is away, and with two brokers once they lead.
 Undecided: tentative buckets of which the checker could not find out whether they follow from a part of the input.
 By kind: how often each was made, and how often it had no effect; kinds that never did; and how
 many dead letters were compared one by one, with those of rows that a kernel had to refuse.
@@ -74,6 +77,7 @@ class Run:
     """How each node recovers."""
     again: int = 0
     """How often a process could not start and was started again."""
+    brokers: int = 1
 
     @property
     def good(self) -> bool:
@@ -93,7 +97,7 @@ class Run:
     def not_made(self) -> list[str]:
         """Kinds that can be done on this host and that were not drawn, or came to nothing each time."""
         made = self.by_kind - self.nothing
-        return sorted(kind for kind in kinds_of(self.host) if not made[kind])
+        return sorted(kind for kind in kinds_of(self.host, self.brokers) if not made[kind])
 
     @property
     def dead(self) -> str:
@@ -202,6 +206,7 @@ def ledger_line(run: Run) -> str:
     kinds += f"; dead letters {run.dead}"
     kinds += f"; recovery {', '.join(run.recovery)}" if run.recovery else ""
     kinds += "".join(f"; crashed: {one}" for one in run.crashed)
+    kinds += f"; BROKERS={run.brokers}" if run.brokers > 1 else ""
     if run.gap_s != GAP_S:
         kinds += '; GAP="{:g} {:g}"'.format(*run.gap_s)
     counts = [run.count(kinds) for kinds in (LOST, DUPLICATED, DIFFERENT, UNLABELLED)]

@@ -8,7 +8,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from tests.chaos import elsewhere, foreign, inputs, processes
+from tests.chaos import elsewhere, foreign, inputs, processes, several
 from tests.chaos.arena import Arena, Steps, Wait
 from tests.chaos.faults import KINDS, CameToNothing, Fault
 from tests.drills.cluster import wall_us
@@ -23,6 +23,7 @@ DOING: dict[str, Callable[[Arena, Fault], Steps]] = {
     **inputs.DOING,
     **foreign.DOING,
     **elsewhere.DOING,
+    **several.DOING,
 }
 assert set(DOING) == set(KINDS)
 

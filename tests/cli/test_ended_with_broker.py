@@ -16,7 +16,7 @@ from tests.cli.commands import Borealis, status
 from tests.cli.foreign_topic import Topic, app_text
 from tests.support.waiting import PATIENCE_S, until
 
-pytestmark = [pytest.mark.broker, pytest.mark.timeout(180)]
+pytestmark = pytest.mark.broker
 APP = "over"
 
 

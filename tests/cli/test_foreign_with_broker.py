@@ -25,7 +25,7 @@ from tests.cli.commands import Borealis, status
 from tests.cli.foreign_topic import Topic, app_text
 from tests.support.waiting import PATIENCE_S, awaited, until, until_equal
 
-pytestmark = [pytest.mark.broker, pytest.mark.timeout(180)]
+pytestmark = pytest.mark.broker
 
 
 def now_ms() -> int:
@@ -65,7 +65,7 @@ def test_a_topic_that_does_not_exist_is_named_and_nothing_is_made(borealis: Bore
     assert (
         f"source 'orders' reads topic '{topic.name}.absent', which does not exist in the app's own cluster" in said.err
     )
-    assert borealis("status", "--app", "absent").code == 1
+    assert borealis("status", "--app", "absent").code == 2
 
 
 def test_inspect_shows_what_an_app_must_know_of_it(borealis: Borealis, topic: Topic) -> None:
@@ -77,7 +77,22 @@ def test_inspect_shows_what_an_app_must_know_of_it(borealis: Borealis, topic: To
     found = json.loads(borealis("inspect", topic.name, "--json").out)
     assert (found["format"], found["records"], found["unusable"], found["partitions"]) == ("json", 3, 1, 2)
     said = borealis("inspect", f"{topic.name}s")
-    assert (said.code, f"there is no topic '{topic.name}s'; did you mean '{topic.name}'" in said.err) == (1, True)
+    assert (said.code, f"there is no topic '{topic.name}s'; did you mean '{topic.name}'" in said.err) == (2, True)
+
+
+def test_check_reads_a_sample_and_names_a_column_that_no_record_has(
+    borealis: Borealis, here: Path, topic: Topic
+) -> None:
+    topic.send(*(json.dumps({"Shop": "berlin", "euros": 1.5, "at": 1}).encode() for _ in range(3)))
+    (here / "app.py").write_text(app_text("sampled", topic.name))
+    told = (
+        f"source orders: column `shop` was in none of 3 records of topic {topic.name}, so it is null in all rows; they"
+    )
+    said = borealis("check", "app.py", "--broker")
+    assert said.code == 0
+    assert f"{told} have `Shop`" in " ".join(said.err.split())
+    assert "column `euros`" not in said.err
+    assert "column `shop`" not in borealis("check", "app.py").err, "no topic is read unless it is asked for"
 
 
 def test_its_inputs_stay_when_it_grows_and_check_needs_no_number(
@@ -123,8 +138,9 @@ def test_bad_records_cost_only_themselves_and_are_told(
         for told in ("not JSON", "Expected `object`", "column 'euros'", "stime missing", "late:", "future:"):
             assert sum(told in reason for reason in found) == 1, found
         letters.close()
+        (here / "rows.csv").write_text("shop,euros,at\n")
         said = borealis("publish", "orders.0", "rows.csv", "--app", "bad")
-        assert (said.code, "nothing else may" in said.err) == (1, True)
+        assert (said.code, "nothing else may" in said.err) == (2, True)
         (here / "app.py").write_text(app_text("bad", topic.name, 'heartbeat="shop = \'ping\'", boundary="data"', "10s"))
         assert "source orders: its ingresses run as they were started" in borealis("up", "app.py", "--no-restart").err
     finally:
@@ -143,13 +159,13 @@ def test_what_is_set_of_a_source_is_obeyed_by_its_ingresses_told_and_final_where
         said = borealis("up", "app.py", "--host", "process", "--data-dir", "elsewhere")
         assert (said.code, "runs elsewhere" in said.err) == (1, True), said.err
         assert "no replica of app 'set' runs" in borealis("down", "--app", "set", "--data-dir", "elsewhere").err
-        for arguments, told in (
-            (("skip", "ordres", "--partition", "0"), "did you mean 'orders'"),
-            (("skip", "orders", "--partition", "2"), "Partitions: 0, 1"),
-            (("expect", "orders", "1h"), "has expect 1h, but the query waits"),
+        for arguments, code, told in (
+            (("skip", "ordres", "--partition", "0"), 2, "did you mean 'orders'"),
+            (("skip", "orders", "--partition", "2"), 2, "Partitions: 0, 1"),
+            (("expect", "orders", "1h"), 1, "has expect 1h, but the query waits"),
         ):
             said = borealis("source", *arguments, *wait)
-            assert (said.code, told in said.err) == (1, True), said.err
+            assert (said.code, told in said.err) == (code, True), said.err
         until(lambda: refused_to_skip(borealis, wait), "what can be read is not given up")
         said = borealis("source", "expect", "orders", "700ms", *wait)
         assert (said.code, said.out.count("since")) == (0, 2), said.err

@@ -9,7 +9,7 @@ from rich.console import Console
 from borealis_py.app.state import IngressStatuses
 from borealis_py.cli.ingress_table import ingress_table
 from borealis_py.ingress.source_settings import SourceSettings
-from borealis_py.log.ingress_status import IngressRole
+from borealis_py.log.ingress_status import AbsentField, IngressRole
 from borealis_py.observe.ingress_overview import ingress_overview, ingress_remarks
 from sunion.model import FOREVER
 from tests.support.ingress_statuses import ingress_input, ingress_state, ingress_status
@@ -62,6 +62,20 @@ def test_it_is_told_what_is_missing_and_who_copies() -> None:
     assert told == "source orders: no ingress copies it now: no broker"
     (told,) = ingress_remarks(state, both(), WALL_US + 60_000_000)
     assert told == "source orders: no ingress runs, so nothing of it arrives. `borealis up` starts them"
+
+
+def test_it_is_told_which_columns_no_record_has_had_and_what_they_have_instead() -> None:
+    absent = (
+        AbsentField("userId", 1_204, "user_id"), AbsentField("note", 1), AbsentField("lat", 2, "$.geo.Lat", "$.geo.lat")
+    )  # fmt: skip
+    assert ingress_remarks(ingress_state(), both(absent=absent), WALL_US) == [
+        "source orders: column `userId` was in none of 1 204 records of topic prod.orders, so it is null in all rows; "
+        "they have `user_id`",
+        "source orders: column `note` was not in the only record of topic prod.orders, so it is null in all rows; "
+        "`borealis inspect` shows what they have",
+        "source orders: column `lat` (field `$.geo.lat`) was in none of 2 records of topic prod.orders, so it is null "
+        "in all rows; they have `$.geo.Lat`",
+    ]
 
 
 def test_it_is_told_how_times_seem_to_be_read_wrong() -> None:

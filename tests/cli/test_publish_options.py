@@ -11,8 +11,9 @@ from typer.testing import CliRunner
 
 from borealis_py.app.state import AppState
 from borealis_py.cli.commands import publish
+from borealis_py.cli.errors import is_wrong_word
 from borealis_py.cli.main import app as command
-from borealis_py.client import publisher
+from borealis_py.client import ingest, publisher
 from borealis_py.client.session import Boundaries
 from borealis_py.log.messages import Description
 from borealis_py.protocol.settings import Timing
@@ -60,3 +61,24 @@ def test_lateness_and_boundary_reach_the_publisher(
     assert ran.exit_code == 7, ran.output
     assert (options["lateness_us"], options["boundaries"]) == (lateness_us, boundaries)
     assert (options["ahead_max_us"], options["row_max_bytes"]) == (TIMING.ahead_max_us, TIMING.row_max_bytes)
+
+
+def test_null_markers_reach_the_reader_of_the_file(
+    options: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file, told = tmp_path / "rows.csv", list[Any]()
+    file.write_text("x,t\n7,1700000000000000\n")
+    opened = ingest.open_rows
+    monkeypatch.setattr(ingest, "open_rows", lambda *given: (told.append(given), opened(*given))[1])
+    ran = CliRunner().invoke(command, ["publish", "s", str(file), "--null", "NA", "--null", "-"])
+    assert ran.exit_code == 7, ran.output
+    assert [given[5] for given in told] == [["NA", "-"]]
+
+
+def test_a_replay_without_times_is_a_wrong_option(options: dict[str, Any], tmp_path: Path) -> None:
+    file = tmp_path / "rows.csv"
+    file.write_text("x,t\n1,\n")
+    ran = CliRunner().invoke(command, ["publish", "s", str(file), "--stime", "t", "--speed", "2"])
+    assert is_wrong_word(ran.exception), ran.exception  # type: ignore[arg-type]
+    assert "--base" in str(ran.exception)
+    assert options == {}

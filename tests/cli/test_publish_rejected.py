@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -131,16 +132,30 @@ def test_lines_are_right_where_rows_are_numbered_from_behind(borealis: Borealis,
 @pytest.mark.parametrize(
     ("unit", "in_a_second"), [("seconds", 1), ("milliseconds", 1_000), ("nanoseconds", 1_000_000_000)]
 )
-def test_times_in_another_unit_are_told(
+def test_times_in_another_unit_are_refused_until_it_is_named(
     borealis: Borealis, site: Site, file: Path, unit: str, in_a_second: int
 ) -> None:
-    """It was said that the rows begin before the app's origin, and to begin the app anew."""
     site.options = {"boundaries": Boundaries.DATA}
     first = T0 // 1_000_000 * in_a_second
     file.write_text(f"carrier,n,delay,late,at\nAA,1,0.5,true,{first}\n")
-    said = borealis("publish", "ewr", file, "--stime", "at")
-    assert f"times of ewr seem to be {unit}, and are taken as microseconds: the first is {first}. " in said.err
+    said = borealis("publish", "ewr", file, "--stime", "at", "--no-end")
+    assert f"{first} looks like {unit} and is read as microseconds: set stime_unit=" in said.err
     assert "--reset" not in said.err
+    short = {1: "s", 1_000: "ms", 1_000_000_000: "ns"}[in_a_second]
+    site.world = PublishedSource()
+    said = borealis("publish", "ewr", file, "--stime", "at", "--stime-unit", short)
+    assert "1 rows sent" in said.err, said.err
+    assert [stime for _, _, stime, _ in site.folded().rows] == [T0 // 1_000_000 * 1_000_000]
+
+
+def test_text_in_a_format_of_its_own_is_read_by_it(borealis: Borealis, site: Site, file: Path) -> None:
+    site.options = {"boundaries": Boundaries.DATA}
+    at = datetime.fromtimestamp(T0 / 1_000_000, UTC)
+    file.write_text(f"carrier,n,delay,late,at\nAA,1,0.5,true,{at:%d.%m.%Y %H:%M:%S}\n")
+    said = borealis("publish", "ewr", file, "--stime", "at", "--stime-format", "%d.%m.%Y %H:%M:%S")
+    assert "1 rows sent" in said.err, said.err
+    said = borealis("publish", "ewr", file, "--stime-format", "%d.%m.%Y %H:%M:%S")
+    assert said.code == 2
 
 
 def test_rows_before_the_origin_are_not_called_late_by_0_s(borealis: Borealis, site: Site, file: Path) -> None:

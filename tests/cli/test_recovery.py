@@ -74,7 +74,7 @@ def test_it_changes_a_node_and_one_of_its_partitions(log: AppLog, capsys: pytest
 @pytest.mark.parametrize(
     ("arguments", "said", "code"),
     [
-        (["q", "activ"], "q: recovery='activ'; did you mean 'active'", 1),
+        (["q", "activ"], "q: recovery='activ'; did you mean 'active'", 2),
         (["q", "amnesia"], "gives gap, not rollback", 1),
         (["cut", "amnesia"], "query 'one' would read the gap", 1),
         (["q", "upstream-backup"], 'so guarantee="rollback" does not help', 1),
@@ -84,10 +84,10 @@ def test_it_changes_a_node_and_one_of_its_partitions(log: AppLog, capsys: pytest
             "node 'cut': sync='1ms' is shorter than a bucket of the app, 100ms",
             1,
         ),
-        (["cut", "active-standby", "--sync", "1s"], "active-standby has none: leave it out", 1),
+        (["cut", "active-standby", "--sync", "1s"], "active-standby has none: leave it out", 2),
         (["cut", "--sync", "1s"], "say the way, too", 2),
-        (["cut.7", "active"], "no node or query 'cut.7'; did you mean", 1),
-        (["nobody"], "no node or query 'nobody'", 1),
+        (["cut.7", "active"], "no node or query 'cut.7'; did you mean", 2),
+        (["nobody"], "no node or query 'nobody'", 2),
     ],
 )
 def test_what_makes_no_sense_is_refused_and_changes_nothing(

@@ -36,7 +36,7 @@ from confluent_kafka.schema_registry.protobuf import ProtobufSerializer  # noqa:
 from confluent_kafka.serialization import MessageField, SerializationContext  # noqa: E402
 from google.protobuf import timestamp_pb2  # noqa: E402
 
-pytestmark = [pytest.mark.broker, pytest.mark.timeout(180)]
+pytestmark = pytest.mark.broker
 
 APP, ORDERS, TICKS, UNKNOWN = "registered", "prod.registered-orders", "prod.registered-ticks", 99_999
 VISITS = "prod.registered-visits"

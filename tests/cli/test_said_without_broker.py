@@ -18,7 +18,7 @@ from tests.cli.commands import Borealis
 def test_a_drill_that_no_replica_notices_is_an_error(capsys: pytest.CaptureFixture[str]) -> None:
     state = AppState("a", App("a").describe(), Description("{}", "h", 0, "f", "a1"))
     with pytest.raises(typer.Exit):
-        fail._tell(state, "s", "1s", [], 0, json=False)
+        fail._tell(state, "s", "1s", [], 0, json=False, outlasted=False)
     assert capsys.readouterr().err.startswith("error: no replica of app 'a' reports that it lost s")
 
 

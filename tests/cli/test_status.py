@@ -14,7 +14,8 @@ from borealis_py.app.replicas import ProcessName
 from borealis_py.app.state import AppState, Statuses
 from borealis_py.app.supervision import Fate
 from borealis_py.cli.commands.status import checkpoint_places
-from borealis_py.cli.replica_table import COLUMNS, apart_lines, fate_lines, remarks, replica_table, row
+from borealis_py.cli.replica_table import COLUMNS, apart_lines, fate_lines, remarks, replica_table, row, too_late
+from borealis_py.cli.tables import KEPT
 from borealis_py.log.acks import ack_record
 from borealis_py.log.messages import Description, InputStatus, Status, TrimStatus
 from borealis_py.observe.overview import overview, waiting_trims
@@ -35,7 +36,7 @@ def shown(now_us: int = WALL_US, **changes: object) -> dict[str, str]:
 def printed(state: AppState, statuses: Statuses, width: int | None = None) -> str:
     console = Console(width=width or 250)
     with console.capture() as capture:
-        console.print(replica_table(state, statuses, WALL_US, width))
+        console.print(replica_table(state, statuses, WALL_US))
     return capture.get()
 
 
@@ -44,8 +45,13 @@ def test_a_stable_replica() -> None:
         "name": "q", "r": "0", "state": "STABLE", "inc": "1", "stable until": "22:13:20.0", "lag": "0.0 s",
         "live until": "", "live lag": "", "to correct": "", "X": "3s", "grant": "", "publishes": "yes", "stable": "5",
         "tentative": "7", "tentative buckets": "2", "checkpoint": "none", "tuples in": "9", "rejected": "0",
-        "memory": "0 MB", "inputs": "s:ok",
+        "memory": "0 MB RSS", "inputs": "s:ok",
     }  # fmt: skip
+
+
+def test_memory_is_pss_and_named_where_it_is_rss() -> None:
+    assert shown(rss_kb=200_000, pss_kb=100_000)["memory"] == "102 MB"
+    assert shown(rss_kb=200_000)["memory"] == "205 MB RSS"
 
 
 def test_a_diverged_replica_shows_both_frontiers() -> None:
@@ -139,15 +145,14 @@ def test_a_process_tells_of_its_own_replicas_only() -> None:
 @pytest.mark.parametrize("width", [80, 110, 140])
 def test_a_narrow_terminal_does_without_what_matters_least(width: int) -> None:
     shown = printed(*chain(), width)
-    heads = shown.splitlines()[2]
+    heads = shown.partition("─")[0]
     assert all(len(line) <= width for line in shown.splitlines())
     assert all(name in heads for name in ("node", "r", "state", "lag", "inputs"))
     assert "live until" not in heads
     assert ("memory" in heads, "memory" in printed(*chain())) == (False, True)
     assert "not running" in shown
-    assert "no room for: " in shown
-    assert "(--json has all)" in shown
-    assert "no room" not in printed(*chain())
+    assert f"not shown, as the terminal has {width} columns: " in " ".join(shown.split())
+    assert "not shown" not in printed(*chain())
 
 
 def test_a_process_without_spark_says_why_once() -> None:
@@ -204,6 +209,19 @@ def test_replicas_that_do_not_run_say_why_once() -> None:
     assert remarks(state, {("q", 0): status(event="STOPPED")}, WALL_US) == []
 
 
+def test_a_machine_whose_clock_differs_from_the_broker_s_is_named_once() -> None:
+    app = App("a")
+    app.query("q", app.source("s", schema={"x": "int"}), replicas=3)
+    state = AppState("a", app.describe(), Description("", "", 0, "", "a1"))
+    ahead = (3_700_010_000, 3_699_990_000, None)
+    statuses = {("q", k): status(replica=k, host="box", clock_ahead_us=us) for k, us in enumerate(ahead)}
+    (line,) = remarks(state, statuses, WALL_US)
+    assert line.startswith("the clock of q.r0, q.r1 on box is 3700.0 s ahead of the broker's: results are right")
+    assert remarks(state, {("q", 0): status(clock_ahead_us=-999_999)}, WALL_US) == []
+    (line,) = remarks(state, {("q", 0): status(clock_ahead_us=-3_600_000_000)}, WALL_US)
+    assert "is 3600.0 s behind the broker's" in line
+
+
 @pytest.mark.parametrize(
     ("one", "said"),
     [
@@ -214,7 +232,7 @@ def test_replicas_that_do_not_run_say_why_once() -> None:
     ],
 )
 def test_inputs(one: InputStatus, said: str) -> None:
-    assert shown(inputs=(one,))["inputs"] == said
+    assert shown(inputs=(one,))["inputs"].replace(KEPT, " ") == said
 
 
 def test_a_source_whose_rows_come_late_is_told_with_what_its_publisher_waits() -> None:
@@ -239,6 +257,25 @@ def test_the_ingress_of_a_topic_is_what_waits_for_its_late_rows() -> None:
     slow = msgspec.structs.replace(source("t.0"), lateness_us=60_000_000, late_us=(1_000_000,) * 3, tuples=9)
     said = remarks(state, {("q", 0): status(inputs=(slow, source("s", tuples=9)))}, WALL_US)
     assert [("its ingress waits 60 s" in said[0]), ("the ingress of t.0 waits 60 s" in said[1])] == [True, True]
+
+
+def test_a_reader_is_told_of_rows_that_its_results_lack_and_what_lateness_they_need() -> None:
+    app = App("a")
+    topic = app.topic("t", topic="prod.t", schema={"x": "int"}, lateness="200ms", partitions=1)
+    app.query("q", topic)
+    app.query("other", app.source("s", schema={"x": "int"}))
+    state = AppState("a", app.describe(), Description("", "", 0, "", "a1"))
+
+    def said(query: str, name: str, most_us: int) -> list[str]:
+        one = msgspec.structs.replace(source(name), lateness_us=200_000, late_us=(0, 0, most_us), tuples=9)
+        return too_late(state, query, {(query, 0): status(inputs=(one,))})
+
+    assert said("q", "t.0", 1_230_000) == [
+        "rows of t.0 came too late and are dead letters, so results lack them: the latest by 1300ms, and its ingress "
+        'waits 0.2 s. lateness="1300ms" would have been enough'
+    ]
+    assert "its publisher waits" in said("other", "s", 300_000)[0]
+    assert said("q", "t.0", 200_000) == said("q", "s", 1_000_000) == said("q", "t.0", 400 * 86_400_000_000) == []
 
 
 def test_rows_whose_times_must_be_read_wrong_are_told_with_the_unit_to_set() -> None:

@@ -18,7 +18,7 @@ from borealis_py.app.up_lock import alone
 from tests.cli.commands import Borealis, app_text, status, statuses
 from tests.support.waiting import PATIENCE_S, until
 
-pytestmark = [pytest.mark.broker, pytest.mark.timeout(240), pytest.mark.usefixtures("here")]
+pytestmark = [pytest.mark.broker, pytest.mark.usefixtures("here")]
 APP = "cli-kept"
 ZERO, ONE = ProcessName(0), ProcessName(1)
 

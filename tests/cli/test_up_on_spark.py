@@ -18,7 +18,7 @@ from tests.cli.commands import Borealis, app_text, statuses
 from tests.runtime.spark.driven import has_java
 from tests.support.waiting import PATIENCE_S, until
 
-pytestmark = [pytest.mark.broker, pytest.mark.spark, pytest.mark.timeout(400), pytest.mark.usefixtures("here")]
+pytestmark = [pytest.mark.broker, pytest.mark.spark, pytest.mark.usefixtures("here")]
 APP = "cli-tasks"
 
 

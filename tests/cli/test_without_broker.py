@@ -75,6 +75,12 @@ def test_every_command_has_help(borealis: Borealis, command: list[str]) -> None:
         ["up", "app.py", "--host", "moon"],
         ["replica"],
         ["replica", "-1"],
+        ["publish", "s", "gone.csv"],
+        ["publish", "s", "."],
+        ["check", "gone.py"],
+        ["explain", "gone.py"],
+        ["up", "."],
+        ["audit", "q", "gone.py"],
         ["inspect"],
         ["inspect", "t", "--records", "0"],
         ["ingress"],
@@ -123,7 +129,7 @@ def test_check_shows_the_nodes_of_a_chain(borealis: Borealis, here: Path) -> Non
 
 def test_a_word_of_the_command_is_not_blamed_on_a_file(borealis: Borealis, here: Path) -> None:
     said = borealis("threshold", "q", "soon")
-    assert said.code == 1
+    assert said.code == 2
     assert "'soon' is not a duration" in said.err
     assert "borealis check" not in said.err
 
@@ -199,7 +205,8 @@ def test_check_does_not_advise_to_check(borealis: Borealis, here: Path) -> None:
 
 
 def test_debug_shows_the_traceback(borealis: Borealis, here: Path) -> None:
-    said = borealis("check", "gone.py", "--debug")
+    (here / "app.py").write_text("x = 1")
+    said = borealis("check", "app.py", "--debug")
     assert said.code == 1
     assert "Traceback" in said.err
 
@@ -215,11 +222,19 @@ def test_debug_shows_the_traceback(borealis: Borealis, here: Path) -> None:
         ["threshold", "sums", "1s"],
         ["fail", "source", "left", "--for", "1s"],
         ["audit", "sums"],
+        ["read", "sums"],
+        ["inspect", "prod.orders"],
+        ["retain"],
+        ["recovery"],
+        ["resume", "sums"],
+        ["policy", "sums", "--failure", "delay"],
+        ["source", "expect", "left", "1s"],
     ],
 )
 def test_no_broker(borealis: Borealis, here: Path, monkeypatch: pytest.MonkeyPatch, arguments: list[str]) -> None:
     (here / "app.py").write_text(app_text())
-    monkeypatch.setattr("borealis_py.kafka.admin.ANSWER_S", 0.3)
+    (here / "rows.csv").touch()
+    monkeypatch.setattr("borealis_py.kafka.log.KafkaLog.admin", None)  # no client is asked: it would wait for 5 s
     nobody = NOWHERE
     said = borealis(*arguments, "--bootstrap", nobody)
     assert said.code == 1

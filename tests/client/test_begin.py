@@ -15,6 +15,7 @@ from borealis_py.client.target import Target
 from borealis_py.log.base import TopicSpec
 from borealis_py.log.messages import Description
 from borealis_py.query import App
+from reconcile import replay_context
 from tests.support.instant_log import InstantBroker, InstantLog
 from tests.support.refusing_log import Closable, RefusingLog, open_after_refusals
 
@@ -81,7 +82,7 @@ def test_where_the_query_does_not_compile_no_subscription_is_left(
     def fails(*_: object) -> None:
         raise RuntimeError("out of memory")
 
-    monkeypatch.setattr(api, "make_kernel", fails)
+    monkeypatch.setattr(replay_context, "make_kernel", fails)
     for _ in range(3):
         with pytest.raises(RuntimeError, match="out of memory"):
             live(log, STATE)

@@ -6,44 +6,14 @@ from contextlib import closing
 
 import pytest
 
-from borealis_py.client.subscriber import CorrectedSubscription, Row, live_change, published
-from borealis_py.log.base import Feed, LogError, NewRecord
-from borealis_py.log.corrected import Progress, progress_record, row_headers
+from borealis_py.client.subscriber import Row, live_change, published
+from borealis_py.log.base import LogError, NewRecord
+from borealis_py.log.corrected import row_headers
 from borealis_py.log.description import OtherLife
 from borealis_py.simulation.cluster.toy_query import ToyKernel
-from sunion.bucket import Buckets
 from sunion.model import Kind, Output
 from sunion.view import Change
-from tests.support.simulated_app import SimulatedApp
-
-BUCKETS = Buckets(100_000)
-FIRST = 17_000_000
-ROWS = Feed("app.q")
-
-
-class CorrectedByHand(SimulatedApp):
-    """An app of one query whose corrected stream is written by hand."""
-
-    def __init__(self) -> None:
-        names = (ROWS.topic, "app.q.progress", "app.settings", "app.deadletter", "app.acks")
-        super().__init__(*names, start_us=BUCKETS.start(FIRST))
-        self.client = self.log.client("subscriber")
-        self.describe("a1", FIRST)
-
-    def row(self, bucket: int, index: int, value: bytes | None) -> None:
-        headers = row_headers(bucket, index, BUCKETS.start(bucket) + index)
-        self.append(NewRecord(ROWS, value, None, BUCKETS.timestamp_ms(bucket), headers))
-
-    def progress(self, bucket: int, app_uid: str = "a1") -> None:
-        self.append(progress_record("app", "q", Progress(app_uid, bucket, 0, 1)))
-
-    def poll(self, subscription: CorrectedSubscription) -> list[Row]:
-        """Once all that was written has had the time to arrive."""
-        self.after(1)
-        return subscription.poll()
-
-    def subscribe(self, from_beginning: bool) -> CorrectedSubscription:
-        return CorrectedSubscription(self.client, "app", "a1", "q", BUCKETS, from_beginning, lambda: None)
+from tests.client.by_hand import BUCKETS, FIRST, ROWS, CorrectedByHand
 
 
 @pytest.fixture
@@ -54,9 +24,10 @@ def world() -> CorrectedByHand:
 def test_rows_come_with_id_time_and_value_and_the_end_is_known(world: CorrectedByHand) -> None:
     world.row(FIRST, 0, b'{"n": 1}')
     with closing(world.subscribe(True)) as all_, closing(world.subscribe(False)) as new:
-        world.row(FIRST + 1, 1, None)
+        world.row(FIRST + 1, 0, None)  # no replica writes a row without a value
+        world.row(FIRST + 1, 1, b'{"n": 2}')
         world.progress(FIRST + 2)
-        later = Row(f"{FIRST + 1}:1", BUCKETS.start(FIRST + 1) + 1, None, 0)  # type: ignore[arg-type]
+        later = Row(f"{FIRST + 1}:1", BUCKETS.start(FIRST + 1) + 1, {"n": 2}, 0)
         assert world.poll(all_) == [Row(f"{FIRST}:0", BUCKETS.start(FIRST), {"n": 1}, 0), later]
         assert world.poll(new) == [later]
         assert not all_.ended

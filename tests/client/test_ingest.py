@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import gzip
 import io
 import json
@@ -83,10 +84,56 @@ def test_a_quoted_field_over_several_lines_is_one_row_and_raw_holds_all_of_it() 
 
 
 def test_a_csv_field_over_any_limit_is_a_bad_line_and_not_the_end() -> None:
+    csv.field_size_limit(131_072)  # Python's own, whatever has been read in this process
     items = csv_rows(b"x" * 8_000_000 + b",1,0,true,\nUA,1,0,true,\n")
     assert "limit" in bad(items).reason
     assert items[-1].position == 1
     assert isinstance(items[-1], InputRow)
+
+
+@pytest.mark.parametrize("size", [131_072, 131_073, 1_000_000])
+def test_a_csv_value_may_be_as_large_as_a_row_quoted_or_not(size: int) -> None:
+    items = csv_rows(f'{"x" * size},1,0,true,\n"{"x" * size}",2,0,true,\n'.encode())
+    assert [len(str(i.values["carrier"])) for i in items if isinstance(i, InputRow)] == [size, size]
+
+
+@pytest.mark.parametrize("whole", [True, False])
+@pytest.mark.parametrize("mark", [b"", b"\xef\xbb\xbf"])
+def test_the_header_line_again_is_a_bad_line(mark: bytes, whole: bool) -> None:
+    lines = [b"s,t\n", b"a,b\n", mark + b"s,t\n", b"s,b\n"]
+    items = list(read_csv(io.BytesIO(b"".join(lines)) if whole else lines, {"s": "string", "t": "string"}))
+    assert [i.values for i in items if isinstance(i, InputRow)] == [{"s": "a", "t": "b"}, {"s": "s", "t": "b"}]
+    found = bad(items)
+    assert (found.position, found.line, found.raw) == (1, 3, mark + b"s,t")
+    why = "a byte order mark in the middle of the input" if mark else "the header line again"
+    assert found.reason == f"malformed: {why}: files seem to have been put together. Leave this line out"
+
+
+def test_a_byte_order_mark_in_the_middle_is_a_bad_line_and_within_a_value_part_of_it() -> None:
+    text = 'x,1\n\ufeffy,2\n"a\n\ufeffb",3\n\ufeff\n'.encode()
+    items = list(read_csv(io.BytesIO(b"s,n\n" + text), {"s": "string", "n": "int64"}))
+    assert [i.values["s"] for i in items if isinstance(i, InputRow)] == ["x", "a\n\ufeffb"]
+    assert [i.line for i in items if isinstance(i, BadLine)] == [3, 6]
+
+
+@pytest.mark.parametrize("whole", [True, False])
+def test_values_that_mean_null_are_null_also_as_times(whole: bool) -> None:
+    lines = [HEADER, b'NA,"NA",NULL,NA,NULL\n', b"na,1,2,true,5\n"]
+    source = io.BytesIO(b"".join(lines)) if whole else lines
+    first, second = read_csv(source, SCHEMA, "sched", nulls=["NA", "NULL"])
+    assert isinstance(first, InputRow)
+    assert isinstance(second, InputRow)
+    assert (first.values, first.at_us) == (dict.fromkeys(SCHEMA), None)
+    assert (second.values["carrier"], second.at_us) == ("na", 5)
+
+
+def test_json_lines_take_no_null_markers(tmp_path: Path) -> None:
+    (tmp_path / "a.jsonl").write_text("{}")
+    with (
+        pytest.raises(IngestError, match="null markers such as 'NA' are for CSV; JSON lines have null"),
+        open_rows(str(tmp_path / "a.jsonl"), {"n": "int64"}, nulls=["NA"]),
+    ):
+        pass
 
 
 def test_a_column_that_is_not_there_is_told_at_once_with_the_nearest() -> None:

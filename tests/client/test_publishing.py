@@ -22,6 +22,7 @@ from borealis_py.log import topics
 from borealis_py.log.base import Feed, NewRecord, TopicSpec
 from borealis_py.log.messages import Description, encode
 from borealis_py.log.records import BatchHeader, ClaimHeader, pack, unpack_source, unpack_stimes
+from borealis_py.simulation.log.latency import Latencies, between
 from sunion.model import FOREVER
 from tests.client.folded import AHEAD_MAX_US, T0, PublishedSource, W, inputs, row
 from tests.examples import examples
@@ -275,6 +276,27 @@ def test_an_ended_source_cannot_be_published_again() -> None:
     assert len(headers(world)) == before
 
 
+@pytest.mark.parametrize("take_over", [False, True], ids=["watched", "taken over"])
+def test_a_source_that_ends_while_it_is_claimed_is_not_taken(take_over: bool) -> None:
+    """END lies behind what the newcomer had read when it began to watch, and before its claim: nobody would ever read
+    the rows that it sent."""
+    world = PublishedSource()
+    first = world.ready("p")
+    first.send(row(0))
+    world.run(0.3)
+    world.memory.set_delays("q", Latencies(append=between(400_000, 410_000)))
+    second = world.publisher("q", take_over=take_over)
+    world.run(0.2)
+    first.close(end=True)
+    world.run(3)
+    assert isinstance(second.error, StreamEnded)
+    found = [one for _, one in headers(world)]
+    assert isinstance(found[-1], ClaimHeader) is take_over, "it was too late to take it back"
+    last = found[-2] if take_over else found[-1]
+    assert isinstance(last, BatchHeader)
+    assert last.boundary == FOREVER
+
+
 def test_a_second_publisher_is_refused_while_the_first_writes_and_the_first_goes_on() -> None:
     world = PublishedSource()
     first = world.ready("p")
@@ -504,7 +526,10 @@ def test_history_needs_an_stime_and_a_wrong_one_in_the_future_does_not_close_the
     assert publisher.send(row(3), 5)
     publisher.close(end=True)
     world.run(1)
-    assert [why.split()[0] for why, _ in world.dead_letters()] == ["stime", "future:", "late:"]
+    assert [why.split()[0] for why, _ in world.dead_letters()] == ["stime", "future:", "the"]
+    assert world.dead_letters()[2][0].startswith(
+        "the row's time is 1969-12-31T23:59:59.999999Z, and times of rows begin"
+    )
     assert len(world.folded().rows) == 1
 
 

@@ -161,6 +161,29 @@ def test_a_spark_setting_that_is_none_is_refused(here: Path, text: str, says: st
         load()
 
 
+def test_copies_of_topics_are_those_of_the_cluster_or_set(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert load().topics == {}
+    write(here, "topics: {replication: 3, min_insync_replicas: 2}\n")
+    assert load().topics == {"replication": 3, "min_insync_replicas": 2}
+    monkeypatch.setenv("BOREALIS_TOPICS__REPLICATION", "2")
+    assert load().topics == {"replication": 2, "min_insync_replicas": 2}
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("replicaton: 3", "'replicaton'; did you mean 'replication'"),
+        ("replication: 0", "replication: 0 is not a whole number of at least 1"),
+        ("replication: many", "topics.replication"),
+        ("min_insync_replicas: 2", "min_insync_replicas needs a replication that is at least as large"),
+    ],
+)
+def test_copies_that_cannot_be_are_refused(here: Path, text: str, says: str) -> None:
+    write(here, f"topics:\n  {text}\n")
+    with pytest.raises(ConfigError, match=says):
+        load()
+
+
 def test_checkpoints_lie_at_a_uri(here: Path) -> None:
     assert load().checkpoints == ""
     write(here, "checkpoints: s3://bucket/borealis\n")

@@ -8,8 +8,8 @@ from typing import Protocol, cast
 
 import pytest
 
-from borealis_py.log.base import Feed, LogError, NewRecord, OffsetBeyond, OffsetGone, Reader
-from borealis_py.log.foreign import ForeignLog, Told
+from borealis_py.log.base import Feed, LogError, NewRecord, OffsetBeyond, OffsetGone, Reader, TopicSpec
+from borealis_py.log.foreign import ForeignLog, Told, TopicFound
 from tests.contract.steps import fill, opened, read_until, take_over, values
 from tests.contract.worlds import LogWorld
 
@@ -57,12 +57,14 @@ def test_a_topic_tells_how_many_partitions_it_has_also_after_it_grew(world: Fore
     topic = world.make_topic(2)
     watch = cluster(world).topic_watch(topic, world.wake)
     query = watch.ask_partitions()
-    assert world.until(lambda: query.poll()) == 2
+    made = world.until(lambda: query.poll())
+    assert made.partitions == 2
+    assert made.topic_id
     world.grow(topic, 3)
 
     def three() -> bool:
         again = watch.ask_partitions()
-        return world.until(lambda: again.poll()) == 3
+        return world.until(lambda: again.poll()) == TopicFound(3, made.topic_id)
 
     world.until(three)
     watch.close()
@@ -73,14 +75,14 @@ def test_there_is_no_partition_of_a_topic_that_does_not_exist_and_asking_makes_n
     watch = cluster(world).topic_watch(topic, world.wake)
     for _ in range(2):
         query = watch.ask_partitions()
-        answers: list[int | None] = []
+        answers: list[TopicFound | None] = []
 
         def answered(query=query, answers=answers) -> bool:  # type: ignore[no-untyped-def]
             answers.append(query.poll())
             return answers[-1] is not None
 
         world.until(answered)
-        assert answers[-1] == 0
+        assert answers[-1] == TopicFound(0)
     ends = watch.ask_ends([0])
     assert world.until(lambda: ends.poll()) == {0: Told(None, None)}
     assert topic not in world.log().admin().topics()
@@ -162,3 +164,20 @@ def test_an_error_of_a_cursor_says_where_reading_can_go_on(world: ForeignLogWorl
     reader.open(feed, gone.first)
     assert values(read_until(world, reader, 1)) == ["c"]
     reader.close()
+
+
+def test_a_topic_made_again_has_another_id(world: ForeignLogWorld) -> None:
+    topic = world.make_topic(2)
+    watch, admin = cluster(world).topic_watch(topic, world.wake), world.log().admin()
+
+    def found() -> TopicFound:
+        query = watch.ask_partitions()
+        return world.until(lambda: query.poll())
+
+    first = found()
+    admin.delete([topic])
+    world.until(lambda: found().partitions == 0)
+    admin.create([TopicSpec(topic, 2)])
+    world.until(lambda: found().partitions == 2)
+    assert found().topic_id not in ("", first.topic_id)
+    watch.close()

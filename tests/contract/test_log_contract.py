@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
+import random
+
 import pytest
 
 from borealis_py.log.base import (
     AtWork,
     Committed,
+    Delivery,
     Feed,
     Fenced,
     LogError,
@@ -528,6 +532,47 @@ def test_segments_grow_no_larger_than_told(log_world: LogWorld) -> None:
     assert list(refused) == [tiny], "what the log does not take is told, and the rest is done"
     assert [log_world.segment_bytes(name) for name in (large, small)] == [16_777_216, 2_000_000]
     assert log_world.segment_bytes(tiny) > 1
+
+
+def test_settings_in_force_are_told_and_set_topic_by_topic(log_world: LogWorld) -> None:
+    one, other = log_world.make_topic(), log_world.make_topic()
+    with contextlib.closing(log_world.log().admin()) as admin:
+        before = admin.settings([one, other, f"{one}.none"])
+        assert set(before) == {one, other}, "of what is not there nothing is told"
+        assert before[one]["message.timestamp.type"] == "CreateTime"
+        assert admin.set({one: {"max.message.bytes": "10000"}, f"{one}.none": {"max.message.bytes": "1"}}) == {}
+        log_world.until(lambda: admin.settings([one])[one]["max.message.bytes"] == "10000")
+        assert admin.settings([one])[one].items() >= {"message.timestamp.type": "CreateTime"}.items()
+        assert admin.settings([other])[other]["max.message.bytes"] == before[other]["max.message.bytes"]
+
+
+@pytest.mark.parametrize("bad", ["large", "ahead"])
+def test_what_a_topic_refuses_for_its_size_or_time_ends_the_writer_of_that_feed(log_world: LogWorld, bad: str) -> None:
+    """As an idempotent producer does. Only of size a writer learns that it is no use to try again."""
+    feed = Feed(log_world.make_topic())
+    with contextlib.closing(log_world.log().admin()) as admin:
+        bounds = {"max.message.bytes": "10000", "message.timestamp.after.max.ms": "3600000"}
+        assert admin.set({feed.topic: bounds}) == {}
+        log_world.until(lambda: admin.settings([feed.topic])[feed.topic].items() >= bounds.items())
+    appender = log_world.log("writer").appender(log_world.wake)
+    append_all(log_world, appender, [NewRecord(feed, b"fine", timestamp_ms=1)])
+    large, far = random.Random(1).randbytes(20_000), 4_000_000_000_000  # which does not compress; in 2096
+    record = NewRecord(feed, large, timestamp_ms=1) if bad == "large" else NewRecord(feed, b"x", timestamp_ms=far)
+    appender.append(record, token="bad")
+    appender.append(NewRecord(feed, b"behind", timestamp_ms=1), token="behind")
+    came: dict[object, Delivery] = {}
+
+    def both() -> bool:
+        came.update({d.token: d for d in appender.deliveries()})
+        return len(came) == 2
+
+    log_world.until(both)
+    assert came["bad"].error
+    assert came["behind"].error, "nothing follows it, or there would be a hole"
+    assert came["bad"].too_large == (20_000 if bad == "large" else 0)
+    appender.close()
+    with contextlib.closing(log_world.log().lookup()) as lookup:
+        assert [r.value for r in lookup.read(feed, *lookup.bounds(feed))] == [b"fine"]
 
 
 def nothing() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
 from types import SimpleNamespace
@@ -21,10 +22,13 @@ from borealis_py.demo.watch import Story
 W, T0 = 100_000, 1_700_000_000_000_000
 
 
-def told(*reconciliations: tuple[int, str, int]) -> tuple[bool, str]:
-    """Of query q with two replicas; each reconciliation: replica, engine, jobs on Spark."""
+def told(*reconciliations: tuple[int, str, int], failed: Mapping[int, list[str]] | None = None) -> tuple[bool, str]:
+    """Of query q with two replicas; each reconciliation: replica, engine, jobs on Spark. `failed`: by replica, why jobs
+    did."""
     facts = cast(Facts, SimpleNamespace(spark=True, story=SimpleNamespace(newest={("q", 0): None, ("q", 1): None})))
     found: list[dict[str, Any]] = [{"query": "q", "replica": k, "engine": e, "jobs": j} for k, e, j in reconciliations]
+    for one in found:
+        one["failed"] = (failed or {}).get(one["replica"], [])
     _, held, detail = _corrected_by_turns(facts, {"reconciliations": found, "overlap_of_reconciliations_s": 0})
     return held, detail
 
@@ -38,6 +42,17 @@ def test_a_replica_that_also_took_a_peers_checkpoint_over_is_counted_there_too()
 
 def test_a_replica_that_only_took_over_is_not_on_spark() -> None:
     assert told((0, "spark", 2), (1, "peer", 0)) == (True, "1 on Spark, 1 from a peer, of 2")
+
+
+def test_a_correction_in_the_replica_breaks_no_promise_and_names_what_was_slow() -> None:
+    slow = "no answer within 7.5 s"
+    assert told((0, "inline", 0), (1, "spark", 1), failed={0: [slow]}) == (
+        True,
+        f"1 on Spark, 1 inline, 0 from a peer, of 2. Spark was slow: {slow}",
+    )
+    assert told((0, "inline", 0), (1, "peer", 0), failed={0: [slow], 1: [slow]})[0]
+    assert not told((0, "spark", 1))[0], "one was not corrected at all"
+    assert not told((0, "peer", 0), (1, "peer", 0))[0], "nobody redid it"
 
 
 def test_the_weather_that_very_late_flights_had_is_in_report_picture_and_summary(tmp_path: Path) -> None:

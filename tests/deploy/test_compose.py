@@ -112,3 +112,30 @@ def test_what_the_image_has_for_health_checks_can_be_run() -> None:
     asked = {s["healthcheck"]["test"][1] for s in SERVICES.values() if "healthcheck" in s} - {"bash"}
     assert asked == {path.name for path in scripts}
     assert all(path.stat().st_mode & stat.S_IXUSR for path in scripts)
+
+
+THREE = yaml.safe_load((ROOT / "docker-compose.three-brokers.yml").read_text())["services"]
+BROKERS = ("kafka", "kafka-2", "kafka-3")
+
+
+def test_three_brokers_differ_in_their_names_alone() -> None:
+    first, *others = ({**FILE["services"].get(name, {}).get("environment", {}), **THREE[name]["environment"]}
+                      for name in BROKERS)  # fmt: skip
+    own = {"KAFKA_NODE_ID", "KAFKA_ADVERTISED_LISTENERS"}
+    for n, other in enumerate(others, 2):
+        assert {key for key in first if first[key] != other.get(key)} == own
+        assert other["KAFKA_NODE_ID"] == n
+    assert first["KAFKA_MIN_INSYNC_REPLICAS"] == 2
+    voters = first["KAFKA_CONTROLLER_QUORUM_VOTERS"].split(",")
+    assert voters == [f"{n}@{name}:9093" for n, name in enumerate(BROKERS, 1)]
+    for name in BROKERS[1:]:
+        assert THREE[name]["image"] == SERVICES["kafka"]["image"]
+        assert THREE[name]["healthcheck"] == SERVICES["kafka"]["healthcheck"]
+        assert all(port.startswith("127.0.0.1:") for port in THREE[name]["ports"])
+
+
+def test_whoever_is_told_of_one_broker_is_told_of_three() -> None:
+    told = {name for name, s in SERVICES.items() if "BOREALIS_BOOTSTRAP" in s.get("environment", {})}
+    assert told == set(THREE) - set(BROKERS)
+    for name in told:
+        assert THREE[name]["environment"]["BOREALIS_BOOTSTRAP"] == ",".join(f"{broker}:9092" for broker in BROKERS)

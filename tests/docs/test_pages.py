@@ -23,7 +23,6 @@ PAGES = (
 )
 
 
-@pytest.mark.timeout(600)
 @pytest.mark.parametrize("page", PAGES)
 def test_each_command_prints_what_the_page_shows(page: str, tmp_path: Path, wheel: Path) -> None:
     meanwhile: list[tuple[Running, str]] = []

@@ -15,7 +15,7 @@ from tests.drills.plan import Member, Plan
 from tests.support.right import exactly
 from tests.support.stalls import Stalls, watched_stalls
 
-pytestmark = [pytest.mark.e2e, pytest.mark.timeout(600)]
+pytestmark = pytest.mark.e2e
 
 
 def test_killed_and_paused_processes(bootstrap: str, tmp_path: Path, chain: bool) -> None:

@@ -19,7 +19,7 @@ from tests.support.full_disk import FullDisk, full_disk
 from tests.support.right import exactly
 from tests.support.waiting import PATIENCE_S
 
-pytestmark = [pytest.mark.e2e, pytest.mark.timeout(600)]
+pytestmark = pytest.mark.e2e
 GARBAGE = 3
 
 

@@ -12,13 +12,13 @@ from tests.drills.network import QUERY
 from tests.drills.plan import SLACK, Member, Plan
 from tests.support.right import exactly
 
-pytestmark = [pytest.mark.e2e, pytest.mark.spark, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.e2e, pytest.mark.spark]
 
 
 def test_a_redo_runs_on_spark_and_one_that_hangs_inline(bootstrap: str, tmp_path: Path, chain: bool) -> None:
     it_redoes = Member(QUERY, 0)
     timing = (SLACK, ("inline_us", 0))
-    plan = Plan("redo", chain, replicas=1, host="spark", timing=timing)
+    plan = Plan("drill-redo", chain, replicas=1, host="spark", timing=timing)
     with cluster(bootstrap, plan, tmp_path) as it:
         a_redo_on_spark(it, it_redoes)
         a_redo_that_hangs(it, it_redoes)

@@ -17,7 +17,7 @@ from tests.drills.network import BUCKET_US, QUERY, SOURCES
 from tests.drills.plan import Member, Plan
 from tests.support.right import exactly
 
-pytestmark = [pytest.mark.e2e, pytest.mark.timeout(600)]
+pytestmark = pytest.mark.e2e
 MARGIN = 10
 """Buckets between what a checkpoint continues from and what is deleted."""
 

@@ -24,7 +24,7 @@ from tests.support.results import Results
 from tests.support.right import exactly
 from tests.support.waiting import until
 
-pytestmark = [pytest.mark.e2e, pytest.mark.broker, pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.e2e, pytest.mark.broker]
 
 APP = "typed"
 TEXT = """

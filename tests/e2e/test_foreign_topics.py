@@ -26,7 +26,7 @@ from tests.support.results import Results
 from tests.support.right import exactly
 from tests.support.waiting import PATIENCE_S, awaited, until
 
-pytestmark = [pytest.mark.e2e, pytest.mark.broker, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.e2e, pytest.mark.broker]
 
 APP = "foreign"
 TEXT = """

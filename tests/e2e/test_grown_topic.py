@@ -16,7 +16,7 @@ from tests.cli.foreign_topic import Topic, app_text
 from tests.support.results import Results
 from tests.support.waiting import until
 
-pytestmark = [pytest.mark.e2e, pytest.mark.broker, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.e2e, pytest.mark.broker]
 
 APP, SOON_S = "growing", 100.0
 """`SOON_S`: Kafka's client learns of new partitions by itself after 5 minutes."""

@@ -24,7 +24,7 @@ from tests.support.two_brokers import FIRST, SECOND, START_S, TwoBrokers
 from tests.support.waiting import awaited, until
 from tests.support.writers import Writer, lying_in
 
-pytestmark = [pytest.mark.e2e, pytest.mark.broker, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.e2e, pytest.mark.broker]
 
 APP, ORDERS, PAYMENTS = "joined", "prod.joined.orders", "prod.joined.payments"
 TEXT = f"""

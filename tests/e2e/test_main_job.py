@@ -18,7 +18,7 @@ from borealis_py.protocol.settings import Timing
 from tests.support.right import exactly
 from tests.support.waiting import PATIENCE_S, until_equal
 
-pytestmark = [pytest.mark.e2e, pytest.mark.broker, pytest.mark.spark, pytest.mark.timeout(400)]
+pytestmark = [pytest.mark.e2e, pytest.mark.broker, pytest.mark.spark]
 
 DAYS = 12
 PUBLISHED = 10_452

@@ -19,7 +19,7 @@ from tests.support.two_brokers import FIRST, SECOND, START_S, TwoBrokers
 from tests.support.waiting import until
 from tests.support.writers import Writer, lying_in
 
-pytestmark = [pytest.mark.e2e, pytest.mark.broker, pytest.mark.timeout(400)]
+pytestmark = [pytest.mark.e2e, pytest.mark.broker]
 
 APP, TOPIC = "unled", "prod.unled"
 TEXT = f"""

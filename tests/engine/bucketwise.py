@@ -76,8 +76,11 @@ class _Alone:
             if partial is not None and partial.num_rows:
                 self.partials.append((bucket, partial))
         end = bucket + 1
-        content = [partial for b, partial in self.partials if end - of.size <= b]
-        if end % of.every or not content:
+        if of.times.next_end(bucket) != end:
+            return None, refused
+        begin = of.times.begin(end)
+        content = [partial for b, partial in self.partials if begin <= b]
+        if not content:
             return None, refused
         found = pa.concat_batches(content)
         if of.positions:
@@ -87,7 +90,7 @@ class _Alone:
         refused += len(bad)
         if result is None or not result.num_rows:
             return None, refused
-        low, high = (pa.array([us] * result.num_rows) for us in ((end - of.size) * of.width_us, end * of.width_us))
+        low, high = (pa.array([us] * result.num_rows) for us in (begin * of.width_us, end * of.width_us))
         stime = pa.array([end * of.width_us - 1] * result.num_rows)
         return pa.RecordBatch.from_arrays([low, high, *result.columns, stime], schema=of.schema), refused
 

@@ -126,7 +126,7 @@ _BY_HAND: dict[str, tuple[str, ...]] = {
     "round_even": ("round_even(x, 1)",),
     "roundbankers": ("roundbankers(x, 1)",),
     "row": (_ROW,),
-    "timezone": ("timezone('America/New_York', make_timestamp(i % 100000000))", "timezone('Asia/Tokyo', to_timestamp(x))"),
+    "timezone": ("hour(timezone('America/New_York', to_timestamp(i % 100000000)))", "strftime(timezone('Asia/Tokyo', to_timestamp(x)), '%c')"),
     "timezone_hour": ("timezone_hour(to_timestamp(i % 1000))",),
     "timezone_minute": ("timezone_minute(to_timestamp(i % 1000))",),
     "strftime": ("strftime(make_timestamp(i % 100000000), '%c %x %p %Z %A %B %G %V %j')",),

@@ -30,7 +30,7 @@ def duck() -> Iterator[Duck]:
     ("expression", "good", "bad", "reason"),
     [
         ("from_hex(k)::VARCHAR", "00ff", "é", UNREADABLE),
-        ("timezone(k, make_timestamp(stime))::VARCHAR", "UTC", "nowhere", "Not implemented Error: Unknown TimeZone"),
+        ("timezone(k, to_timestamp(stime))::VARCHAR", "UTC", "nowhere", "Not implemented Error: Unknown TimeZone"),
         ("'a' LIKE 'a' ESCAPE k", "!", "long", "Invalid escape string"),
         (r"regexp_extract(k, '^\C')", "e", "é", "the result is not valid UTF-8"),
         (r"[regexp_extract(k, '^\C')]", "e", "é", "the result is not valid UTF-8"),

@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from borealis_py.engine import ArrowSourceCodec, DuckKernel
+from borealis_py.engine.ipc import _Table
 from borealis_py.engine.rows import ArrowRows
 from tests.engine import worlds
 from tests.engine.worlds import Row
@@ -85,7 +86,10 @@ def test_nothing_but_bad_rows_is_no_rows() -> None:
 
 
 def test_an_unknown_encoding_is_a_reject() -> None:
-    assert codec.decode(b"", "avro", [1])[1][0][:2] == (-1, "encoding 'avro' is neither json nor arrow")
+    assert codec.decode(b"", "avro", [1])[1][0][:2] == (
+        -1,
+        "encoding 'avro' is neither json nor arrow: send one of these",
+    )
 
 
 ROWS: list[Row] = [("ü", 2**62, -0.0, None, 5), (None, None, None, True, 6)]
@@ -113,6 +117,18 @@ def test_arrow_that_lies_is_refused() -> None:
         assert (rows, position) == (None, -1)
         assert why.startswith(reason)
     assert other.decode(good, "arrow", [5, 6])[0] is None
+
+
+def test_arrow_whose_first_message_is_of_an_unknown_kind_is_not_read_as_a_schema() -> None:
+    """Arrow checks nothing in such a message: read as a schema, one with another wrong byte ended the process."""
+    good = bytearray(codec.encode(worlds.batch(ROWS)))
+    metadata = bytes(good[8 : 8 + int.from_bytes(good[4:8], "little")])
+    kind = _Table.root(metadata)._field(1)
+    assert kind is not None
+    good[8 + kind] = 121
+    rows, ((_, why, _),) = codec.decode(bytes(good), "arrow", [5, 6])
+    assert rows is None
+    assert why.startswith("it does not begin with a schema")
 
 
 @pytest.fixture(scope="module")

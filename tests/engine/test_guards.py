@@ -21,7 +21,7 @@ def results(expression: str, values: list[str], number: int = 1) -> tuple[list[o
         _, outputs = on.step(on.initial(), 0, 1, worlds.ordered(on, {0: [rows, []]}))
         output = outputs[0]
         good = [] if output.rows is None else [r["y"] for r in on.to_dicts(output.rows)]
-        return good, [r.reason.split(": ", 1)[1] for r in output.rejects]
+        return good, [r.reason.split(": ", 1)[1].partition("; in map(y): ")[0] for r in output.rejects]
 
 
 def lists(depth: int) -> str:
@@ -152,8 +152,8 @@ def test_patterns_and_lengths(expression: str, good: str, bad: str) -> None:
 @pytest.mark.parametrize(
     "call",
     [
-        "timezone(k, make_timestamp(i))",
-        "timezone(CAST(k AS JSON), make_timestamp(i))",
+        "timezone(k, to_timestamp(i))",
+        "timezone(CAST(k AS JSON), to_timestamp(i))",
         "make_timestamptz(2020, 1, 1, 0, 0, 0, k)",
         "time_bucket(to_days(1), to_timestamp(x), k)",
     ],
@@ -186,7 +186,7 @@ def test_bins_out_of_a_row_are_none() -> None:
     ],
 )
 def test_times_with_zones_are_read_from_texts_of_their_own(call: str) -> None:
-    with pytest.raises(QueryError, match="TIMESTAMP WITH TIME ZONE"):
+    with pytest.raises(QueryError, match="TIMESTAMP"):
         worlds.make(lambda app, a, b: a.map(y=f"({call})::VARCHAR"))
 
 
@@ -272,7 +272,12 @@ def test_a_text_that_the_engine_makes_on_its_way_and_reads_is_refused() -> None:
     tree = expressions._read("f(k)")
     assert tree is not None
     asked = CastEngine(
-        lambda _: "VARCHAR", lambda *_: "CAST(g(__part0) AS BIGINT)", expressions._read, expressions._written
+        lambda _: "VARCHAR",
+        lambda *_: "CAST(g(__part0) AS BIGINT)",
+        expressions._read,
+        expressions._written,
+        expressions._holds,
+        expressions.to_sql,
     )
     with pytest.raises(Unbounded, match=r"^g\(k\) is read as BIGINT, and no bound can be checked$"):
         explicit(tree, asked)

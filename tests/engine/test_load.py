@@ -183,3 +183,44 @@ def test_columns_with_names_that_sql_has_meanings_for() -> None:
 )
 def test_text_with_braces_and_quotes_stays_text(text: str) -> None:
     worlds.make(lambda app, a, b: a.filter(text)).close()
+
+
+@pytest.mark.parametrize(
+    ("predicate", "told"),
+    [
+        ("at > 3", 'at is a word of SQL, too: write "at" > 3'),
+        ("x > at", 'at is a word of SQL, too: write x > "at"'),
+        ("At > 3 AND k = 'at' AND k <> 'it''s at'", "write \"At\" > 3 AND k = 'at' AND k <> 'it''s at'"),
+        ('"at" + order > 3', 'order is a word of SQL, too: write "at" + "order" > 3'),
+        ("order + 1 > at", 'order, at are words of SQL, too: write "order" + 1 > "at"'),
+    ],
+)
+def test_a_column_whose_name_is_a_word_of_sql_is_named_with_what_to_write(predicate: str, told: str) -> None:
+    app = App("app")
+    source = app.source("s", schema={"at": "int64", "order": "int64", "user": "string", "x": "int64", "k": "string"})
+    app.query("q", source.filter(predicate))
+    with pytest.raises(QueryError, match="does not parse: syntax error") as caught:
+        compile_query(app.describe(), "q")
+    assert str(caught.value).splitlines()[-1].endswith(told)
+
+
+@pytest.mark.parametrize("predicate", ["at >", "x > 1 )", "user = ", "'at"])
+def test_what_quotes_would_not_mend_is_not_blamed_on_names(predicate: str) -> None:
+    app = App("app")
+    app.query("q", app.source("s", schema={"at": "int64", "user": "string", "x": "int64"}).filter(predicate))
+    with pytest.raises(QueryError, match="does not parse") as caught:
+        compile_query(app.describe(), "q")
+    assert "word" not in str(caught.value)
+
+
+def test_of_an_aggregate_and_an_order_too() -> None:
+    app = App("app")
+    source = app.source("s", schema={"at": "int64", "x": "int64"})
+    app.query("q", source.window("1s").agg(last="max(at)"))
+    with pytest.raises(QueryError, match=r'write max\("at"\)$'):
+        compile_query(app.describe(), "q")
+    app = App("app")
+    source = app.source("s", schema={"at": "int64", "x": "int64"})
+    app.query("q", source.window("1s").top(3, by="at DESC"))
+    with pytest.raises(QueryError, match=r'write "at" DESC$'):
+        compile_query(app.describe(), "q")

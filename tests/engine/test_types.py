@@ -37,7 +37,7 @@ QUERIES: dict[str, Build] = {
     "rows": lambda app, a, b: (
         app.union(a, b).window("400ms").group_by("k")
         .agg(s="sum(w)", v="avg(w)", l="list(m)", t="list(t)", d="first(d)", y="last(y)", j="any_value(j)", x="mode(m)",
-             u="count(DISTINCT j)", h="max(j)", q="median(m)", a="avg(t)", b="avg(d)")
+             u="count(DISTINCT j)", h="max(j)", q="median(CAST(m AS DOUBLE))", a="avg(t)", b="avg(d)")
     ),
     "by_time": lambda app, a, b: app.union(a, b).window("300ms").group_by("t", "d").agg(n="count(*)", s="sum(m)"),
     "by_value": lambda app, a, b: app.union(a, b).window("300ms").group_by("y", "j", "m").agg(n="count(*)", l="max(i)"),

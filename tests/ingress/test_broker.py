@@ -112,7 +112,6 @@ def copied(bootstrap: str, plan: IngressPlan) -> tuple[list[int], list[str]]:
     return numbers, letters
 
 
-@pytest.mark.timeout(240)
 def test_transactions_are_copied_exactly_once_although_ingresses_are_killed(bootstrap: str, plan: IngressPlan) -> None:
     origin_us = plan.targets[0].buckets.start(plan.targets[0].origin)
     producer = Transactions(bootstrap)

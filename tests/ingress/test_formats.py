@@ -83,3 +83,25 @@ def test_a_record_that_is_nested_too_deeply_costs_itself_alone_among_others() ->
     deep = b'{"id":1,"z":' + b"[" * 100 + b"]" * 100 + b"}"
     assert plain.rows([b'{"id":1}', deep, b'{"id":1}']) == [(1,), "nested more than 100 levels deep", (1,)]
     assert plain.rows([b'{"id":1,"z":' + b"[" * 99 + b"]" * 99 + b"}"]) == [(1,)]
+
+
+@pytest.mark.parametrize(
+    ("record", "remedy"),
+    [
+        (b"", "it is empty: let the producer write null, or no record"),
+        (b" \n", "it is empty: let the producer write null, or no record"),
+        (b'{"id":1', "let the producer write one whole JSON object in each record"),
+        (b'{"id":NaN}', "and null where there is no such number"),
+        (b"a,1,2", "let the producer write a JSON object; of a topic, format='csv' or 'text' reads lines"),
+        (b'{"k":"\xff"}', "let the producer write JSON in UTF-8"),
+        (b"\xff\xfe{\0}\0", "let the producer write JSON in UTF-8"),
+        (b'\0\0\0\0\x07{"id":1}', "it may be a record of a schema registry"),
+        (b"\0\0\0\0\x07\x02\xff", "(format='avro', 'protobuf' or 'json-schema'); `borealis inspect` tells"),
+        (b"[1]", "let the producer write a JSON object"),
+        (b"7", "let the producer write a JSON object"),
+    ],
+)
+def test_the_reason_of_a_whole_record_names_a_remedy(record: bytes, remedy: str) -> None:
+    ((_, why),) = read([record]).bad
+    assert why.endswith(remedy) or remedy in why
+    assert why.count("; ") >= 1

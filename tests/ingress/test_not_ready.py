@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import cast
 
+import pyarrow as pa
 import pytest
 
+from borealis_py.ingress.absent_columns import AbsentColumns
 from borealis_py.ingress.decoder import TopicDecoder
 from borealis_py.ingress.formats.json_objects import JsonFormat
 from borealis_py.ingress.topic.partition_queue import PartitionQueue
 from borealis_py.log.base import Feed, Record
+from borealis_py.log.ingress_status import AbsentField
 from borealis_py.runtime.ingress.reporting import ReportedSession
 from tests.ingress.worlds import AHEAD_MAX_US, COLUMNS, TopicWorld
 
@@ -76,7 +79,10 @@ def test_its_input_alone_waits_and_what_waited_is_neither_late_nor_lost(world: T
     assert going.boundary > at + 5_000_000
     assert process.session is not None
     assert [one.waits_for for one in process.session.copied] == [WHY, ""]
-    report = ReportedSession(process.session, "orders", world.plan.spec, 100_000).report()
+    absent = AbsentColumns(["shopp"])
+    absent.saw(world.form, pa.record_batch({"shopp": [None]}), [b'{"shop":"x"}'])
+    report = ReportedSession(process.session, "orders", world.plan.spec, 100_000, absent).report()
+    assert report.absent == (AbsentField("shopp", 1, "shop"),)
     assert [one.missing for one in report.inputs] == [WHY, ""]
     world.form.known = True
     world.run(1)

@@ -2,13 +2,31 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import Any
+
 import pytest
 from structlog.testing import capture_logs
 
 from borealis_py.ingress.session import IngressState
 from borealis_py.log.base import Feed, NewRecord
+from borealis_py.log.messages import PartitionSkip
 from borealis_py.simulation.log.latency import Latencies, between
+from borealis_py.simulation.log.network import CutDirection, cut_of
 from tests.ingress.worlds import T0, TOPIC, TopicWorld, W
+
+
+def test_rows_written_since_up_asked_for_the_ends_are_copied_however_late_the_first_ingress_starts() -> None:
+    world = TopicWorld(partitions=2)
+    before = [world.send(0), world.send(1), world.send(0)]
+    world.plan = replace(world.plan, begin=(2,))  # a partition that was added since begins at its first record
+    after = [world.send(0), world.send(1)]
+    world.run(3)
+    world.copying()
+    later = world.send(0)
+    world.run(0.5)
+    assert sorted(world.numbers()) == [before[1], *after, later]
+    assert [world.copied(i).at[i] for i in range(2)] == [4, 2]
 
 
 def test_rows_are_copied_at_once_each_into_the_input_of_its_partition() -> None:
@@ -85,10 +103,9 @@ def test_times_in_another_unit_are_dead_letters_that_say_so_and_so_does_the_owne
     world.send(0, at=T0 * 1_000)
     world.send(0)
     world.run(0.2)
-    assert [reason.partition("; ")[2] for reason, _ in world.copied(1).letters] == [f"{seconds} {told}"] * 3
-    (future,) = world.copied(0).letters
-    assert future[0].startswith("future:")
-    assert future[0].endswith('looks like nanoseconds and is read as microseconds: set stime_unit="ns"')
+    assert [reason for reason, _ in world.copied(1).letters] == [f"{seconds} {told}"] * 3
+    ((other, _),) = world.copied(0).letters
+    assert other == f'{T0 * 1_000} looks like nanoseconds and is read as microseconds: set stime_unit="ns"'
     assert world.numbers() == [5]
     assert process.session is not None
     assert [one.misread[:10] for one in process.session.copied] == [str(T0 * 1_000)[:10], str(seconds)]
@@ -222,6 +239,50 @@ def test_nobody_takes_over_who_could_not_do_better() -> None:
     assert world.numbers() == []
 
 
+@pytest.mark.parametrize("given_up", [False, True])
+def test_an_owner_that_hears_nothing_of_its_own_falls_silent_whatever_its_clock_says(given_up: bool) -> None:
+    world = TopicWorld(partitions=2)
+    first = world.copying("a")
+    if given_up:
+        for p in (0, 1):
+            world.set(f"skip/orders/{p}", PartitionSkip("a1", True))
+    world.run(2)
+    world.memory.add_cut("a", deaf := cut_of(None, CutDirection.IN))
+    world.run(4)
+    promised = [world.copied(p).boundary for p in (0, 1)]
+    assert all(boundary < world.now - 1_500_000 for boundary in promised)
+    assert first.session is not None
+    world.run(2)
+    assert [world.copied(p).boundary for p in (0, 1)] == promised
+    if given_up:
+        assert first.session.silent == "what it writes itself cannot be read back"
+        world.set("skip/orders/0", PartitionSkip("a1", False))
+    world.send(0)
+    world.memory.heal("a", deaf)
+    world.run(1)
+    assert first.session.silent == ""
+    assert world.now - world.copied(0).boundary < 3 * W
+    assert world.numbers() == [1]
+
+
+def test_the_successor_of_an_owner_that_hears_nothing_obeys_what_users_set_since() -> None:
+    world = TopicWorld(partitions=1)
+    world.copying("a")
+    second = world.ingress("b", 1)
+    world.set("skip/orders/0", PartitionSkip("a1", True))
+    world.run(2)
+    world.memory.add_cut("a", cut_of(None, CutDirection.IN))
+    world.run(1)
+    world.set("skip/orders/0", PartitionSkip("a1", False))
+    world.run(4)
+    assert second.owner
+    assert second.session is not None
+    assert not second.session.settings.skipped
+    world.send(0)
+    world.run(1)
+    assert world.numbers() == [1]
+
+
 def test_a_partition_without_leader_is_missing_and_what_it_brings_later_is_not_late() -> None:
     world = TopicWorld(partitions=2)
     process = world.copying()
@@ -289,6 +350,28 @@ def test_inputs_that_share_partitions_go_on_each_where_its_own_log_ends(seed: in
     assert sorted(world.numbers()) == list(range(1, 61))
     assert [world.copied(i).at for i in range(3)] == [{0: 30, 1: 30}] * 3
     assert all(end != {0: 30, 1: 30} for end in ends)  # or nothing was left to do
+
+
+def test_bad_records_of_partitions_that_are_copied_again_for_another_input_are_dead_letters_once() -> None:
+    again = 0
+    for seed in range(8):
+        world = TopicWorld(partitions=1, seed=seed, by="shop", values=("berlin", "paris"), inputs=3)
+        world.memory.set_delays("a", Latencies(append=between(1_000, 120_000)))
+        first = world.copying("a")
+        bad = [b"no row %d" % n for n in range(20)]
+        for n, value in enumerate(bad):
+            world.send(0, shop=("berlin", "paris", "rome")[n % 3])
+            world.write(0, value)
+            world.run(0.015)
+        first.kill()
+        world.run(0.2)
+        ends = [world.copied(i).at[0] for i in range(3)]
+        again += ends[2] > min(ends)
+        world.ingress("b")
+        world.run(2)
+        assert sorted(world.numbers()) == list(range(1, 21))
+        assert sorted(raw for _, raw in world.copied(2).letters) == sorted(bad), seed
+    assert again, "nothing was copied again"
 
 
 def test_silence_is_missing_where_something_is_expected_and_nothing_is_late_afterwards() -> None:
@@ -406,3 +489,57 @@ def test_inputs_of_which_only_some_were_told_where_to_begin_all_begin_there() ->
     world.ingress("b")
     world.run(3)
     assert sorted(row["n"] for i in range(3) for row in world.copied(i).rows) == [2, 3, 4]
+
+
+BY_SHOP: dict[str, Any] = {"by": "shop", "values": ("berlin", "paris"), "inputs": 3, "expect_us": 1_000_000}
+
+
+def behind_us(world: TopicWorld, index: int) -> int:
+    return world.now - world.copied(index).boundary
+
+
+def fed(world: TopicWorld, seconds: float, *shops: str) -> None:
+    """A row of each shop every 100 ms."""
+    for _ in range(round(seconds * 10)):
+        for shop in shops:
+            world.send(0, shop=shop)
+        world.run(0.1)
+
+
+def test_values_that_nobody_has_named_are_expected_only_once_one_has_come() -> None:
+    """Else an app that lists all its devices would never have a corrected row."""
+    world = TopicWorld(partitions=1, **BY_SHOP)
+    world.copying()
+    fed(world, 3, "berlin", "paris")
+    assert [behind_us(world, i) < 400_000 for i in range(3)] == [True, True, True]
+    fed(world, 3, "berlin", "paris", "rome")
+    assert [behind_us(world, i) < 400_000 for i in range(3)] == [True, True, True]
+    fed(world, 3, "berlin", "paris")
+    assert [behind_us(world, i) < 400_000 for i in range(3)] == [True, True, False]
+
+
+def test_a_successor_knows_that_a_value_that_nobody_has_named_has_come() -> None:
+    for spoken in (False, True):
+        world = TopicWorld(partitions=1, **BY_SHOP)
+        first = world.copying()
+        fed(world, 1, "berlin", "paris", *(["rome"] if spoken else []))
+        first.kill()
+        world.ingress("b")
+        fed(world, 5, "berlin", "paris")
+        assert [behind_us(world, i) < 400_000 for i in range(3)] == [True, True, not spoken]
+        assert sorted(world.numbers()) == list(range(1, world.sent + 1))
+
+
+def test_where_there_are_no_other_values_a_record_with_one_is_a_dead_letter() -> None:
+    world = TopicWorld(partitions=1, **{**BY_SHOP, "inputs": 2, "other": False})
+    world.copying()
+    fed(world, 1, "berlin", "paris")
+    world.send(0, shop="rome")
+    world.send(0, shop=None)
+    fed(world, 3, "berlin", "paris")
+    assert [behind_us(world, i) < 400_000 for i in range(2)] == [True, True]
+    assert [reason for reason, _ in world.copied(1).letters] == [
+        f"malformed: column 'shop' is {value}, which values= does not name: add it, or leave other=False out"
+        for value in ("'rome'", "null")
+    ]
+    assert len(world.numbers()) == world.sent - 2

@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
+from types import SimpleNamespace
+from typing import Any, cast
+
 import pytest
 
-from borealis_py.log.base import Feed, TopicSpec
+from borealis_py.ingress.topic.foreign_topic import ForeignTopic
+from borealis_py.log.base import Feed, TopicSpec, Wake
+from borealis_py.log.foreign import ForeignLog, Told, TopicFound
 from borealis_py.simulation.log.latency import Latencies, between
 from tests.ingress.worlds import TOPIC, TopicWorld, W
 
@@ -40,7 +47,7 @@ def test_a_topic_made_again_is_named_and_copied_from_its_beginning() -> None:
     world.run(2)
     assert world.numbers() == [1, 2, 3, 4]
     (reason,) = [reason for reason, _ in world.copied().letters]
-    assert reason.startswith("made again: prod.orders[0] ends at")
+    assert reason.startswith("made again: prod.orders[0] has another id in Kafka, offset 3 was next")
     assert world.copied().at == {0: 1}
 
 
@@ -235,3 +242,134 @@ def test_a_topic_made_again_with_fewer_partitions_holds_up_no_input(more: dict[s
     assert sorted(world.numbers()) == list(range(1, 11))
     letters = [reason for i in range(2) for reason, _ in world.copied(i).letters]
     assert [reason.split(":")[0] for reason in letters] == ["made again"] * 3
+
+
+def sold(world: TopicWorld, count: int, partitions: int) -> None:
+    """So many rows, from partition to partition, of both inputs that a topic by shop has."""
+    for n in range(count):
+        world.send(n % partitions, shop="berlin" if n // partitions % 2 else "paris")
+
+
+def made_again(world: TopicWorld, partitions: int) -> None:
+    world.admin.delete([TOPIC])
+    world.admin.create([TopicSpec(TOPIC, partitions)])
+
+
+@pytest.mark.parametrize("more", [{}, {"by": "shop", "values": ("berlin",), "inputs": 2}])
+@pytest.mark.parametrize("sent", [2, 3, 8])
+def test_a_topic_made_again_and_refilled_while_nobody_reads_it_is_copied_from_its_beginning(
+    sent: int, more: dict[str, Any]
+) -> None:
+    """By its end it cannot be told from the topic that was read: its id in Kafka is another one."""
+    world = TopicWorld(partitions=2, **more)
+    process = world.copying()
+    sold(world, 6, 2)
+    world.run(1)
+    process.kill()
+    made_again(world, 2)
+    sold(world, 2 * sent, 2)
+    world.ingress("b")
+    world.run(4)
+    assert sorted(world.numbers()) == list(range(1, 7 + 2 * sent))
+    reasons = [reason for i in range(len(world.plan.targets)) for reason, _ in world.copied(i).letters]
+    assert sorted(reasons) == [
+        f"made again: {TOPIC}[{p}] has another id in Kafka, offset 3 was next: the topic was deleted and created "
+        "again, and is copied from its beginning"
+        for p in (0, 1)
+    ]
+
+
+def test_a_topic_made_again_and_refilled_while_it_is_read_is_copied_from_its_beginning() -> None:
+    world = TopicWorld(partitions=1)
+    world.copying()
+    for _ in range(3):
+        world.send(0)
+    world.run(1)
+    world.memory.cut("a", [TOPIC])
+    world.run(2)
+    made_again(world, 1)
+    for _ in range(4):
+        world.send(0)
+    world.memory.heal("a")
+    world.run(3)
+    assert world.numbers() == list(range(1, 8))
+    assert [reason.split(",")[0] for reason, _ in world.copied().letters] == [
+        f"made again: {TOPIC}[0] has another id in Kafka"
+    ]
+    world.run(1)
+    world.send(0)
+    world.run(1)
+    assert world.numbers() == list(range(1, 9))
+
+
+def test_whoever_takes_over_right_after_that_copies_no_row_twice_and_loses_none() -> None:
+    """At any moment between the first look at the other topic and its first rows."""
+    for after_ms in range(0, 300, 6):
+        world = TopicWorld(partitions=3, by="shop", values=("berlin",), inputs=2)
+        process = world.copying()
+        sold(world, 9, 3)
+        world.run(1)
+        process.kill()
+        made_again(world, 3)
+        sold(world, 12, 3)
+        second = world.ingress("b")
+        world.run(1 + after_ms / 1_000)
+        second.kill()
+        world.ingress("c")
+        world.run(4)
+        assert sorted(world.numbers()) == list(range(1, 22)), after_ms
+
+
+def test_what_is_in_a_topic_made_again_is_not_late_whenever_its_end_was_asked_for() -> None:
+    """An end is asked for of one topic and told of the other, which has as much by chance: nothing may be promised by
+    it that has not been read."""
+    for after_us in range(0, 120_000, 1_500):
+        world = TopicWorld(partitions=1)
+        world.copying()
+        old = [world.send(0) for _ in range(3)]
+        world.run(0.2 + after_us / 1_000_000)
+        world.admin.delete([TOPIC])
+        world.run(0.02)
+        world.admin.create([TopicSpec(TOPIC, 1)])
+        rows = [world.send(0) for _ in range(3)]
+        world.run(2)
+        assert world.numbers() == old + rows, after_us
+        assert [reason.split(":")[0] for reason, _ in world.copied().letters] == ["made again"], after_us
+
+
+@dataclass
+class Answers:
+    """What the log says of the topic, at once: a `ForeignLog` and its parts, whose reader has nothing to tell."""
+
+    ends: dict[int, Told]
+    more: bool = False
+
+    def topic_watch(self, topic: str, wake: Wake) -> Answers:
+        return self
+
+    def reader(self, wake: Wake) -> Answers:
+        return self
+
+    def ask_partitions(self) -> Any:
+        return SimpleNamespace(poll=lambda: TopicFound(len(self.ends), "t1"))
+
+    def ask_ends(self, partitions: Sequence[int]) -> Any:
+        return SimpleNamespace(poll=lambda: self.ends)
+
+    def open(self, feed: Feed, offset: int) -> None: ...
+
+    def stop(self, feed: Feed) -> None: ...
+
+    def close(self) -> None: ...
+
+
+def test_an_end_below_what_had_been_read_is_that_of_another_topic() -> None:
+    """The id that was told just before was still that of the one that was read, and the reader has not noticed."""
+    answers = Answers({0: Told(1, 1), 1: Told(3, 3)})
+    topic = ForeignTopic(cast(ForeignLog, answers), TOPIC, lambda: None)
+    topic.look(0)
+    for p in answers.ends:
+        topic.open(p, 3, 0)
+    topic.ask_ends(0)
+    assert topic.look(1)
+    assert topic.ends == {0: Told(None, None), 1: Told(3, 3)}

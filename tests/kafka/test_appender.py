@@ -64,7 +64,9 @@ def test_a_record_that_the_topic_refuses_is_a_failed_delivery(log: KafkaLog, new
     appender = log.appender(waiter.wake)
     appender.append(NewRecord(feed, random.Random(1).randbytes(20_000)), token=1)  # does not compress
     (delivery,) = waiter.deliver(appender, 1)
-    assert "MSG_SIZE_TOO_LARGE" in (delivery.error or "")
+    assert delivery.too_large
+    for part in (f"{feed.topic}[0]", "20000 bytes", f"max.message.bytes of topic {feed.topic}", "MSG_SIZE_TOO_LARGE"):
+        assert part in (delivery.error or "")
     appender.close()
 
 

@@ -9,7 +9,7 @@ from queue import Empty, SimpleQueue
 from types import SimpleNamespace
 
 import pytest
-from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka import TIMESTAMP_CREATE_TIME, TIMESTAMP_LOG_APPEND_TIME, KafkaError, KafkaException
 
 from borealis_py.kafka.appender import KafkaAppender
 from borealis_py.log.base import Feed, NewRecord
@@ -27,6 +27,8 @@ class Held:
         self.refusals = 0.0
         """For how many more records there is no room."""
         self.delivers_at_once = False
+        self.timestamp = (TIMESTAMP_CREATE_TIME, 1)
+        """Of what it sends from now on, as the broker reports it."""
         self._pending: deque[tuple[Callable[..., None], object]] = deque()
         self._due: SimpleQueue[Callable[[], None]] = SimpleQueue()
 
@@ -37,7 +39,10 @@ class Held:
             self.refusals -= 1
             raise BufferError
         self.sent.append(value)
-        message = SimpleNamespace(topic=lambda: topic, partition=lambda: partition, offset=lambda: 0)
+        message = SimpleNamespace(
+            topic=lambda: topic, partition=lambda: partition, offset=lambda: 0, value=lambda: value,
+            timestamp=lambda said=self.timestamp: said, latency=lambda: 0.2,
+        )  # fmt: skip
         self._pending.append((on_delivery, message))
         if self.delivers_at_once:
             self.deliver()
@@ -233,3 +238,20 @@ def test_a_late_report_of_a_former_producer_frees_no_place(world: HeldAppender) 
     on_delivery(None, message)
     world.beat(b"2")
     assert world.producer.sent == [b"1"]
+
+
+def test_a_report_that_is_read_late_does_not_show_a_clock_that_is_ahead(
+    world: HeldAppender, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On a busy machine seconds may pass between the report and the look at it."""
+    now_s = 10.0
+    monkeypatch.setattr("borealis_py.kafka.appender._now_us", lambda: round(now_s * 1e6))
+    world.producer.timestamp = (TIMESTAMP_LOG_APPEND_TIME, 10_100)
+    world.beat(b"0")
+    now_s = 13.0
+    world.hears()
+    assert world.appender.clock_ahead_us == 0
+    world.producer.timestamp = (TIMESTAMP_LOG_APPEND_TIME, 11_000)
+    world.beat(b"1")
+    world.hears()
+    assert world.appender.clock_ahead_us == 2_000_000 - 1_000, "it was sent two seconds after it came"

@@ -75,7 +75,7 @@ def test_the_next_record_goes_to_another_producer(
 
 def test_what_is_purged_is_reported_although_the_end_is_told_first(appender: KafkaAppender, waiter: Waiter) -> None:
     dying = Dies("flush", FATAL)
-    dying.reports.append(lambda: appender._refused("token", Feed("t"), KafkaError(KafkaError._PURGE_QUEUE)))
+    dying.reports.append(lambda: appender._refused("token", Feed("t"), KafkaError(KafkaError._PURGE_QUEUE), 0, 0))
     replace(appender, dying)
     with appender._lock:
         appender._renew(KafkaError(KafkaError._FATAL, "out of sequence", fatal=True))

@@ -42,7 +42,7 @@ def test_it_wakes_when_an_answer_is_whole(log: KafkaLog, new_feed: Callable[...,
 
     for _ in range(3):
         assert answer(watch.ask_ends([0])) == {0: Told(2, 2)}
-        assert answer(watch.ask_partitions()) == 1
+        assert answer(watch.ask_partitions()).partitions == 1
     watch.close()
 
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import random
 import threading
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
 
 import kafka
 import pytest
@@ -199,11 +201,26 @@ def test_a_transaction_with_a_record_that_is_refused_leaves_nothing(
     assert writer.take_over(1) == TookOver(1, None)
     event = writer.commit(1, b"fine", b"x" * 9_000_000)
     assert isinstance(event, Unknown)
-    assert "too large" in event.reason.lower()
+    assert event.too_large
+    assert f"{writer.rows.topic}[0]" in event.reason
+    assert "9000000 bytes" in event.reason
     assert writer.commit(1, b"on a dead attempt") == Unknown(1, "nothing was taken over")
     assert writer.take_over(2) == TookOver(2, None)
     assert writer.commit(2, b"good") == Committed(2)
     waiter.until(lambda: committed(log, writer.rows) == [b"good"])
+    writer.transactor.close()
+
+
+def test_a_record_that_the_broker_refuses_for_its_size_is_named(log: KafkaLog, writer: Writer) -> None:
+    """The commit alone would not say which."""
+    with closing(log.admin()) as admin:
+        assert admin.set({writer.rows.topic: {"max.message.bytes": "10000"}}) == {}
+    assert writer.take_over(1) == TookOver(1, None)
+    event = writer.commit(1, b"fine", random.Random(1).randbytes(20_000))
+    assert isinstance(event, Unknown)
+    assert event.too_large, event.reason
+    for part in (f"{writer.rows.topic}[0]", "20000 bytes", "raise max.message.bytes"):
+        assert part in event.reason
     writer.transactor.close()
 
 

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from borealis_py.log.numbers import NUMBER_MAX
 from borealis_py.log.records import (
     BatchHeader,
     ClaimHeader,
@@ -45,19 +46,19 @@ GOLDEN: list[tuple[SourceHeader | StreamHeader, bytes, str]] = [
             (Refused(8, "late", b"x", 30_000),),
         ),
         b'[{"a":1},{"a":2}]',
-        "425a020000003c9ba65455504c4553a2613103a2753107c41040420f000000000041420f0000000000ce0010c8e0a46a736f"
-        "6e0c919408a46c617465c40178cd753090"
+        "425a020000003e9da65455504c4553a2613103a2753107c41040420f000000000041420f0000000000ce0010c8e0a46a736f"
+        "6e0c919408a46c617465c40178cd753090a0c2"
         "5b7b2261223a317d2c7b2261223a327d5d",
     ),
     (
         BatchHeader("a1", 3, "u1", 9, b"", 2**62, "json"),  # END
         b"",
-        "425a02000000239ba65455504c4553a2613103a2753109c400cf4000000000000000a46a736f6e009090",
+        "425a02000000259da65455504c4553a2613103a2753109c400cf4000000000000000a46a736f6e009090a0c2",
     ),
     (
-        BatchHeader("a1", 3, "u1", 9, b"", 1_100_000, "arrow", 12, (), ((0, 70_000), (4, 5))),  # of an ingress
+        BatchHeader("a1", 3, "u1", 9, b"", 1_100_000, "arrow", 12, (), ((0, 70_000), (4, 5)), "aZ0-"),  # of an ingress
         b"",
-        "425a020000002a9ba65455504c4553a2613103a2753109c400ce0010c8e0a56172726f770c90929200ce00011170920405",
+        "425a02000000309da65455504c4553a2613103a2753109c400ce0010c8e0a56172726f770c90929200ce00011170920405a4615a302dc2",
     ),
     (
         StableHeader("a1", 2, 10, 0, 0, 1, "s1", (RecordPart("lga", 5, "late", b"x", 8),)),
@@ -120,9 +121,11 @@ def test_a_source_record_is_no_stream_record() -> None:
 
 
 numbers = st.integers(-(2**63), 2**63 - 1)
+counts = st.integers(0, NUMBER_MAX)
+places = st.integers(-1, NUMBER_MAX)
 texts = st.text(max_size=8)
-parts = st.builds(RecordPart, texts, numbers, texts, st.binary(max_size=8), numbers)
-refused = st.builds(Refused, numbers, texts, st.binary(max_size=8), numbers)
+parts = st.builds(RecordPart, texts, places, texts, st.binary(max_size=8), places)
+refused = st.builds(Refused, numbers, texts, st.binary(max_size=8), counts)
 headers = st.one_of(
     st.builds(ClaimHeader, texts, numbers, texts, numbers),
     st.builds(
@@ -134,23 +137,33 @@ headers = st.one_of(
         st.binary(max_size=16),
         st.none() | numbers,
         texts,
-        numbers,
+        counts,
         st.lists(refused, max_size=3).map(tuple),
     ),
-    st.builds(StableHeader, texts, *[numbers] * 5, texts, st.lists(parts, max_size=3).map(tuple)),
+    st.builds(
+        StableHeader,
+        texts,
+        *[counts] * 3,
+        st.integers(0, 3),
+        st.integers(4, NUMBER_MAX),
+        texts,
+        st.lists(parts, max_size=3).map(tuple),
+    ),
     st.builds(
         TentativeHeader,
         texts,
-        *[numbers] * 5,
+        *[counts] * 3,
+        st.integers(0, 3),
+        st.integers(4, NUMBER_MAX),
         texts,
         st.lists(texts, max_size=3).map(tuple),
         st.lists(texts, max_size=3).map(tuple),
         st.floats(allow_nan=False),
-        numbers,
+        counts,
     ),
-    st.builds(RangeHeader, texts, *[numbers] * 4),
-    st.builds(UndoHeader, texts, numbers, numbers),
-    st.builds(RecDoneHeader, texts, numbers, numbers),
+    st.builds(RangeHeader, texts, counts, st.integers(0, 99), st.integers(100, NUMBER_MAX), counts),
+    st.builds(UndoHeader, texts, counts, counts),
+    st.builds(RecDoneHeader, texts, counts, counts),
 )
 
 
@@ -186,3 +199,11 @@ def test_a_header_that_is_no_msgpack_of_ours_is_no_envelope_whatever_the_decoder
     for unpack in (unpack_source, unpack_stream):
         with pytest.raises(EnvelopeError, match=r"bad (source|stream) header"):
             unpack(value)
+
+
+def test_a_batch_without_the_id_of_a_topic_is_one_of_before() -> None:
+    """Logs hold records of versions that did not name the topic in which positions count."""
+    old = "425a020000002a9ba65455504c4553a2613103a2753109c400ce0010c8e0a56172726f770c90929200ce00011170920405"
+    header, _ = unpack_source(bytes.fromhex(old))
+    assert isinstance(header, BatchHeader)
+    assert (header.at, header.topic_id) == (((0, 70_000), (4, 5)), "")

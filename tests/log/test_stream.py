@@ -110,6 +110,19 @@ def test_a_burst_of_dead_letters_is_split_like_rows(rejects: tuple[Reject, ...],
         assert rows_of(whole) == rows
 
 
+@pytest.mark.parametrize("size", [10, ENVELOPE_BYTES_MAX - 100_000, 7 * ENVELOPE_BYTES_MAX])
+def test_a_row_that_fills_a_record_alone_shares_it_with_no_dead_letters(size: int) -> None:
+    """Together they would be more than the topic takes, and the bucket could never be written."""
+    letters = tuple(Reject("a", i, "too large", b"x" * RAW_BYTES_MAX) for i in range(20))
+    said = StableBucket(3, 7, Output(["y" * size], letters), 5)
+    records = encoder().encode(said)
+    assert max(len(r.value or b"") for r in records) < max(size, ENVELOPE_BYTES_MAX) + 10_000
+    (found,) = decode(StreamDecoder(Life("a1"), "s1"), records)
+    assert rows_of(found) == ["y" * size]
+    assert isinstance(found, StableBucket)
+    assert found.output.rejects == letters
+
+
 def test_tentative_words_are_no_larger_for_dead_letters_which_only_stable_ones_carry() -> None:
     without, with_ = (
         TentativeBucket(

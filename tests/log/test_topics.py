@@ -30,8 +30,10 @@ def test_every_topic_of_an_app_and_how_long_it_is_kept() -> None:
         assert config[kept]["retention.ms"] == "-1", "nothing of a user's goes by itself"
     assert config["app.q.progress"]["cleanup.policy"] == config["app.settings"]["cleanup.policy"] == "compact"
     assert config["app.control"]["retention.ms"] == config["app.status"]["retention.ms"] == "3600000"
-    large = [name for name, of in config.items() if of.get("max.message.bytes") == str(topics.RECORD_BYTES_MAX)]
-    assert {"app.s", "app.q", "app.q.r0", "app.deadletter"} <= set(large)
+    for name, of in config.items():
+        assert of["max.message.bytes"] == "8388608", name
+        assert of["message.timestamp.before.max.ms"] == of["message.timestamp.after.max.ms"] == str(2**63 - 1), name
+        assert of["message.timestamp.type"] == ("LogAppendTime" if name == "app.status" else "CreateTime"), name
 
 
 def test_topics_that_are_trimmed_have_segments_that_can_be_freed() -> None:

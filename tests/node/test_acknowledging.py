@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, cast
 
 import pytest
+from structlog.testing import capture_logs
 
 from borealis_py.log.acks import ack_record, read_ack
 from borealis_py.log.base import Feed, Log, Lookup, NewRecord, Record
@@ -95,6 +96,31 @@ def test_a_shared_place_is_named_by_its_address() -> None:
     need = Driven(checkpoint_uri="s3://bucket/x").due(0, kept(60, 62, 64))
     assert need is not None
     assert need.place == "s3://bucket/x"
+
+
+def test_a_directory_of_a_machine_is_named_by_the_id_that_lies_in_it_not_by_its_path(tmp_path: Path) -> None:
+    """Two machines may both have file:///ckpt, or one host name and path, on disks of their own."""
+
+    def at(disk: str, **spec: Any) -> str:
+        place = replace(SPEC, data_dir=tmp_path / disk, **spec).keeps_at
+        need = Driven(place=place, **spec).due(0, kept(60, 62, 64))
+        assert need is not None
+        return need.place
+
+    for disks in ({"a": {}, "b": {}}, {d: {"checkpoint_uri": (tmp_path / "uri" / d).as_uri()} for d in "ab"}):
+        a, b = (at(disk, **spec) for disk, spec in disks.items())
+        assert a.partition(":")[0] != b.partition(":")[0]
+        assert at("a", replica=0, **disks["a"]) == a
+    assert replace(SPEC, checkpoint_uri="s3://bucket/x").keeps_at == "s3://bucket/x"
+    assert replace(SPEC, checkpoint_uri="kafka").keeps_at == "kafka"
+
+
+def test_a_place_whose_id_cannot_be_kept_is_nobody_elses(tmp_path: Path) -> None:
+    (tmp_path / "checkpoints").write_text("no directory")
+    spec = replace(SPEC, data_dir=tmp_path)
+    with capture_logs() as lines:
+        assert spec.keeps_at != spec.keeps_at
+    assert [line["log_level"] for line in lines] == ["warning"] * 2
 
 
 def test_it_says_nothing_before_it_knows_all_that_it_keeps() -> None:

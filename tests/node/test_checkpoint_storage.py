@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ from borealis_py.node.checkpoint_storage import (
     UriLocation,
     as_os_error,
     forget,
+    id_of,
     location_at,
 )
 from borealis_py.node.checkpoints import KEEP, CheckpointStore
@@ -438,3 +440,21 @@ def test_what_places_of_checkpoints_raise_is_an_error_of_theirs_and_what_is_a_bu
         raise FileNotFoundError("gone")
     with pytest.raises(KeyError), as_os_error(LogError):
         raise KeyError("a bug")
+
+
+@pytest.mark.parametrize("there", [None, b"torn"])
+def test_all_who_look_at_once_find_one_id_in_a_directory(tmp_path: Path, there: bytes | None) -> None:
+    if there is not None:
+        (tmp_path / "a").mkdir()
+        (tmp_path / "a" / "place.id").write_bytes(there)
+    with ThreadPoolExecutor(8) as threads:
+        found = set(threads.map(id_of, [tmp_path / "a"] * 40))
+    assert len(found) == 1
+    assert id_of(tmp_path / "b") not in found
+    assert [path.name for path in (tmp_path / "a").iterdir()] == ["place.id"]
+
+
+@pytest.mark.parametrize("garbage", [b"", b"\xff" * 40, b"0" * 5, b"0" * 40])
+def test_what_is_no_id_is_replaced_by_one(tmp_path: Path, garbage: bytes) -> None:
+    (tmp_path / "place.id").write_bytes(garbage)
+    assert id_of(tmp_path) == id_of(tmp_path)

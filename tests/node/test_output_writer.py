@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
-from borealis_py.log.base import Delivery, LogError, NewRecord, Record
+from borealis_py.log.base import Delivery, Feed, LogError, NewRecord, Record
 from borealis_py.log.description import Life
+from borealis_py.log.record_size import RecordTooLarge, too_large
 from borealis_py.log.stream import StreamDecoder, decoded
 from borealis_py.node.output_writer import OutputWriter
 from borealis_py.node.spec import ReplicaSpec
@@ -110,6 +111,17 @@ def test_the_parts_of_a_big_bucket_count_with_the_last() -> None:
     assert [token for _, token in appender.appended] == [(0, 0), (0, 1)]
     appender.deliver((0, 0))
     assert out.acked() == 0
+
+
+def test_of_a_batch_that_is_refused_for_its_size_the_largest_record_is_named() -> None:
+    """A broker refuses all of it, and small ones come first."""
+    out, appender = outlet()
+    sizes = {(0, 1): 40, (0, 2): 9_000_000, (0, 3): 70}
+    appender.told = [Delivery(t, -1, too_large(Feed("app.n.r1"), 800, size), size) for t, size in sizes.items()]
+    appender.told.append(Delivery((0, 4), -1, "after a record that was refused"))
+    with pytest.raises(RecordTooLarge, match=r"^app\.n\.r1\[0\] at 800 ms: a record of 9000000 bytes") as told:
+        out.acked()
+    assert told.value.record == "app.n.r1[0] at 800 ms"
 
 
 def test_a_refusal_in_any_partition_ends_the_replica() -> None:

@@ -164,6 +164,7 @@ def test_a_status_tells_how_far_it_is_and_what_it_took_of_each_input(world: Only
     status, manager = world.status, replica.manager
     assert status.f_s == manager.f_s == FIRST + 9
     assert status.f_s < status.f_l <= manager.f_l
+    assert 0 <= status.pss_kb <= status.rss_kb
     assert status.rss_kb > 1_000
     assert (status.pid, status.host, status.tuples_in) == (77, "here", 6)
     source, stream = status.inputs
@@ -298,7 +299,7 @@ def test_what_somebody_should_look_at_is_a_warning_in_words(world: OnlyReplica, 
 
 def test_of_statuses_in_a_row_only_the_newest_need_be_read_but_each_event(world: OnlyReplica) -> None:
     replica, records = world.start(), list[NewRecord]()
-    appender: Any = SimpleNamespace(append=records.append)
+    appender: Any = SimpleNamespace(append=records.append, clock_ahead_us=None)
     reporter = Reporter(world.spec, appender, world.clock, replica.settings, lambda: "")
     reporter.periodic(0, replica.manager.status, frozenset())
     reporter.note(EmitEvent("SILENT", "s"), replica.manager.status(), frozenset())

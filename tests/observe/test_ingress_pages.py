@@ -7,7 +7,7 @@ import json
 import pytest
 from prometheus_client.parser import text_string_to_metric_families as parse_text
 
-from borealis_py.log.ingress_status import IngressRole
+from borealis_py.log.ingress_status import AbsentField, IngressRole
 from borealis_py.observe.http_routes import Routes
 from borealis_py.observe.ingress_metrics import IngressCollector
 from borealis_py.observe.ingress_registry import IngressRegistry
@@ -80,7 +80,9 @@ def test_its_metrics(board: IngressRegistry) -> None:
         ingress_input(0, late=2, given_up=(0, 2)),
         ingress_input(1, lag=None, dead=3, boundary_us=0, missing="silent"),
     )
-    board.tell(ingress_status(inputs=inputs, expect_us=1_500_000, ending=True))
+    absent = (AbsentField("userId", 9, "user_id"), AbsentField("note", 9))
+    board.tell(ingress_status(inputs=inputs, expect_us=1_500_000, ending=True, absent=absent))
+    assert value(board, "absent_columns") == 2
     assert value(board, "role", role="owner") == 1
     assert value(board, "role", role="standby") == 0
     assert value(board, "status_timestamp_seconds") == WALL_US / 1e6
@@ -98,4 +100,5 @@ def test_its_metrics(board: IngressRegistry) -> None:
 def test_only_an_owner_has_inputs_there(board: IngressRegistry) -> None:
     board.tell(ingress_status(role=IngressRole.STANDBY))
     assert value(board, "rows_total", input="orders.0") is None
+    assert value(board, "absent_columns") is None
     assert (value(board, "expect_seconds"), value(board, "ending")) == (None, 0)

@@ -53,5 +53,6 @@ def test_parts_are_shown_with_their_sum() -> None:
     with console.capture() as capture:
         console.print(parts_table(of))
     lines = [line.split() for line in capture.get().splitlines() if line.strip()]
-    assert lines[-1] == ["all", "49", "MB", "10"]
+    assert lines[-1] == ["all", "69", "MB", "RSS", "10"], "not a sum of both kinds"
+    assert lines[-2][-4:] == ["9", "MB", "RSS", "7"]
     assert lines[-3][-5:] == ["driver", "11", "40", "MB", "3"]

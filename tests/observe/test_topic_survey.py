@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from decimal import Decimal
+from email.utils import format_datetime
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from borealis_py import App
@@ -18,6 +19,8 @@ from borealis_py.ingress.decoders import decoder_for
 from borealis_py.log.base import Feed, Record
 from borealis_py.observe.topic_survey import TopicSurvey, source_name, survey
 from borealis_py.query.ingress_spec import IngressSpec
+from borealis_py.query.units import parse_duration
+from borealis_py.testing import TopicRecord, run
 
 T_MS = 1_700_000_000_000
 
@@ -45,16 +48,25 @@ def test_fields_get_the_type_that_holds_all_their_values() -> None:
     ("value", "why"),
     [
         ({"a": 2**63}, "large integers"),
-        ({"stime": 1}, "every stream already has it"),
-        ({"@at": 1}, "use letters, digits"),
-        ({"__a": 1}, "used internally"),
-        ({"a": 1, "A": 1}, "only in upper and lower case"),
+        ({"a": None}, "it is null in all records"),
+        ({'a"b': 1}, "a quotation mark, a backslash or a control character is in its name"),
     ],
 )
 def test_a_field_that_cannot_be_a_column_is_left_out_with_the_reason(value: dict[str, Any], why: str) -> None:
     seen = surveyed([value])
     assert all(one.type is None and why in one.why for one in seen.fields)
     assert seen.call() == ""
+
+
+def test_a_field_that_no_column_can_be_called_after_gets_another_name() -> None:
+    value = {"a": 1, "A": 2, "stime": 3, "@at": "x", "__b": 4, "b": 5, "user-id": 6, "$c": 7, "größe": 8}
+    app = App("p")
+    stream = eval(surveyed([value]).call().partition(" = ")[2], {"app": app})
+    app.query("q", stream)
+    results = run(app, {"orders": [value]})
+    assert [{name: row[name] for name in stream.columns} for row in results["q"]] == [
+        {"a": 1, "A_2": 2, "stime_2": 3, "at": "x", "b_2": 4, "b": 5, "user_id": 6, "c": 7, "grosse": 8}
+    ]
 
 
 def test_a_field_of_several_types_is_left_out() -> None:
@@ -208,6 +220,22 @@ def test_changes_of_a_database_are_debezium(wrapped: bool) -> None:
     assert schema == {"id": "int64", "at": "int64"}
 
 
+def test_of_changes_that_bring_their_schema_it_says_what_text_and_numbers_are() -> None:
+    decimal = {"type": "bytes", "name": "org.apache.kafka.connect.data.Decimal"}
+    fields = [
+        {"field": "id", "type": "int64"},
+        {**decimal, "field": "euros", "parameters": {"scale": "2", "connect.decimal.precision": "9"}},
+        {**decimal, "field": "rate", "parameters": {"scale": "6"}},
+        {"field": "day", "type": "int32", "name": "io.debezium.time.Date"},
+        {"field": "raw", "type": "bytes"},
+    ]
+    schema = {"type": "struct", "fields": [{"field": "after", "type": "struct", "fields": fields}]}
+    row = {"id": 7, "euros": "1234", "rate": "AJY=", "day": 20_000, "raw": "AP8="}
+    change = {"op": "c", "before": None, "after": row, "source": {}, "ts_ms": T_MS}
+    _, found = pasted(surveyed([{"schema": schema, "payload": change}] * 3))
+    assert found == {"euros": "decimal(9,2)", "rate": "decimal(38,6)", "day": "date", "raw": "binary", "id": "int64"}
+
+
 def test_the_call_can_be_pasted() -> None:
     seen = surveyed([{"shop": "berlin", "euros": 2.5, "at": T_MS + i * 100 - 1_500} for i in range(9)])
     app = App("shop")
@@ -246,3 +274,86 @@ def test_no_sample_is_too_much_for_it(records: list[Record]) -> None:
     if seen.call():
         app = App("shop")
         exec(seen.call(), {"app": app})
+
+
+SPELLINGS: dict[str, Callable[[int], object]] = {
+    "s": lambda us: us // 1_000_000,
+    "ms": lambda us: us // 1_000,
+    "us": lambda us: us,
+    "ns": lambda us: us * 1_000 + 999,
+    "ISO 8601": lambda us: iso(us // 1_000),
+    "seconds with a fraction": lambda us: us / 1e6,
+    "digits": lambda us: str(us // 1_000),
+    "slashes": lambda us: iso(us // 1_000).replace("-", "/").replace("T", " ").replace("Z", " UTC"),
+    "mail": lambda us: format_datetime(datetime.fromtimestamp(us // 1_000_000, UTC), usegmt=True),
+    "none": lambda us: None,
+}
+LATE = tuple(
+    parse_duration(text, zero=True)
+    for text in ("0s", "1ms", "400ms", "90s", "59m", "90m", "2h", "23h", "25h", "36h", "7d", "100d", "300d", "366d")
+)
+
+
+@st.composite
+def topics(draw: st.DrawFn) -> list[Record]:
+    """Topics of all latenesses, of which producers' clocks are up to half a minute ahead."""
+    spell = SPELLINGS[draw(st.sampled_from(sorted(SPELLINGS)))]
+    latest = draw(st.sampled_from(LATE))
+    records, now_ms = [], T_MS
+    for n in range(draw(st.integers(2, 9))):
+        now_ms += draw(st.integers(0, 120_000))
+        late_us = draw(st.sampled_from((0, latest)) | st.integers(-30_000_000, latest))
+        value = {"id": n, "at": spell(now_ms * 1_000 - late_us), "note": draw(st.sampled_from(("", "x", "12")))}
+        records.append(record(value, now_ms, draw(st.integers(0, 2)), n))
+    return records
+
+
+@settings(max_examples=25)
+@given(topics())
+def test_what_inspect_prints_check_takes_and_the_app_loses_no_row(records: list[Record]) -> None:
+    call = survey("prod.orders", 3, records).call()
+    app = App("shop")
+    scope: dict[str, Any] = {"app": app}
+    exec(call, scope)
+    app.query("q", scope["orders"].map(id="id"))
+    given = [TopicRecord(one.value, one.feed.partition, one.timestamp_ms * 1_000) for one in records]
+    results = run(app, {"orders": given})
+    assert sorted(row["id"] for row in results["q"]) == list(range(len(records))), (call, results.dead_letters)
+
+
+@pytest.mark.parametrize(("days", "suggested"), [(30, "90d"), (365, "366d"), (500, "366d")])
+def test_a_lateness_that_no_app_can_have_is_not_suggested_but_told(days: int, suggested: str) -> None:
+    ms = [T_MS, T_MS - days * 86_400_000]
+    seen = survey("prod.orders", 1, [record({"a": n}, at) for n, at in enumerate(ms)])
+    assert f'lateness="{suggested}"' in seen.call()
+    assert bool(seen.too_late) == (days > 366)
+    assert pasted(seen)
+
+
+@pytest.mark.parametrize("spelling", sorted(set(SPELLINGS) - {"none"}))
+def test_times_of_all_forms_are_found(spelling: str) -> None:
+    values = [{"id": i, "at": SPELLINGS[spelling]((T_MS + i * 1_000) * 1_000)} for i in range(5)]
+    seen = surveyed(values, every_ms=1_000)
+    assert (seen.stime, seen.passed_over) == ("at", ())
+    assert seen.lateness is not None
+    assert seen.lateness.most_us == 0
+
+
+@pytest.mark.parametrize(
+    ("values", "told"),
+    [
+        ([{"at": T_MS}, {"at": None}], "at, in ms: 1 of 2 records have none, and would be dead letters"),
+        ([{"at": T_MS}, {"id": 1}], "at, in ms: 1 of 2 records have none, and would be dead letters"),
+        ([{"born": T_MS - 400 * 86_400_000}], "born, in ms: some lie over a year from when their records were written"),
+        ([{"sold_at": "14.11.2023 22:13"}], "sold_at, like '14.11.2023 22:13': name its form, stime_format=\"...\""),
+        ([{"time": 5}], "time, like 5: it is no time that stime= could name"),
+    ],
+)
+def test_a_field_that_looks_like_the_time_is_named_where_it_cannot_be(values: list[dict[str, Any]], told: str) -> None:
+    seen = surveyed(values)
+    assert seen.stime is None
+    assert seen.passed_over == (told,)
+
+
+def test_what_does_not_look_like_a_time_is_not_named() -> None:
+    assert surveyed([{"id": 7, "name": "x", "price": 2.5}]).passed_over == ()

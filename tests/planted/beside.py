@@ -3,6 +3,7 @@ what becomes of a kernel that fails."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import replace
 from typing import Any
@@ -10,8 +11,11 @@ from unittest import mock
 
 import msgspec
 
+from borealis_py.app import state
 from borealis_py.engine import poison_rows
-from borealis_py.log.base import LogError, OffsetGone
+from borealis_py.log import messages
+from borealis_py.log.base import LogError, OffsetGone, Record
+from borealis_py.log.description import APP_KEY
 from borealis_py.log.messages import decode
 from borealis_py.node import dynamic_settings, input_reader
 from borealis_py.node.input_reader import InputReader, PolledInputs
@@ -21,7 +25,7 @@ from borealis_py.protocol.settings import Delays
 from borealis_py.simulation.cluster.toy_query import KernelFailed
 from borealis_py.simulation.runner.scenario import SECOND, Fault, Scenario
 from sunion.errors import RetentionLost
-from tests.planted.bug import Bug
+from tests.planted.bug import Bug, Script
 from tests.planted.worlds import SOURCES, Worlds
 
 
@@ -86,6 +90,21 @@ def _heartbeats_are_not_too_deep() -> Any:
 
 def _settings_are_not_too_deep() -> Any:
     return mock.patch.object(dynamic_settings, "decode", _decoded)
+
+
+def _what_json_raises_ends_its_reader() -> Any:
+    """Deep nesting and invalid UTF-8 raise other errors than what is no JSON."""
+    return mock.patch.object(messages, "total", lambda decode, raw: decode(raw))
+
+
+def _garbage_hides_the_description() -> Any:
+    kept = state._described
+
+    def described(name: str, records: Iterable[Record]) -> Any:
+        newest = [record for record in records if record.key == APP_KEY.encode()][-1:]
+        return kept(name, newest)
+
+    return mock.patch.object(state, "_described", described)
 
 
 def _a_failed_step_is_left_out() -> Any:
@@ -191,6 +210,21 @@ BUGS = (
         "liveness",
         _settings_are_not_too_deep,
         Worlds(("bad_settings",), ("exception",), found=1),
+    ),
+    Bug(
+        "B59 bytes that none of us wrote end no reader",
+        "liveness",
+        _what_json_raises_ends_its_reader,
+        Worlds(("bad_settings", "bad_control", "bad_progress"), ("exception",), found=1),
+    ),
+    Bug(
+        "B59 what garbage displaced counts as long as the log has it",
+        "liveness",
+        _garbage_hides_the_description,
+        script=Script(
+            "tests/log/test_garbage.py::"
+            "test_a_description_that_was_displaced_by_garbage_counts_as_long_as_the_log_has_it"
+        ),
     ),
     Bug(
         "B47 of the rows beside a poisoned one none is to blame",

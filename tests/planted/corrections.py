@@ -81,8 +81,8 @@ def _lacked_by_bucket() -> Any:
 def _tentative_taints_stable() -> Any:
     before = Manager._step_live
 
-    def step(self: Manager, bucket: int) -> None:
-        before(self, bucket)
+    def step(self: Manager, *due: Any) -> None:
+        before(self, *due)
         self._s = self._l
 
     return mock.patch.object(Manager, "_step_live", step)
@@ -188,7 +188,7 @@ def _rec_done_at_once() -> Any:
 
 
 def _outbox_without_bound() -> Any:
-    return mock.patch.object(Speaking, "_room", property(lambda self: 1_000_000))
+    return mock.patch.object(Speaking, "room", property(lambda self: 1_000_000))
 
 
 def _says_none(kind: type) -> Any:

@@ -1,18 +1,23 @@
-"""Planted in ingresses: what they copy, where they go on, what they promise (PROTOCOL 4.8, B48 to B56)."""
+"""Planted in ingresses: what they copy, where they go on, what they promise (PROTOCOL 4.8, B48 to B58)."""
 
 from __future__ import annotations
 
 from contextlib import AbstractContextManager
+from dataclasses import replace
 from unittest import mock
 
-from borealis_py.ingress import session, silence
+import numpy as np
+
+from borealis_py.ingress import copier, session, silence
 from borealis_py.ingress.copier import Copier
+from borealis_py.ingress.decoder import Decoded, Int64s
+from borealis_py.ingress.input_part import InputLimits, InputPart
 from borealis_py.ingress.input_writer import InputWriter
 from borealis_py.ingress.topic.foreign_topic import ForeignTopic
 from borealis_py.ingress.topic.partition_queue import Gap, PartitionQueue
 from borealis_py.ingress.watermark import Watermarks
 from borealis_py.log.foreign import Told
-from tests.planted.bug import Bug
+from tests.planted.bug import Bug, Script
 from tests.planted.worlds import IngressWorlds
 
 
@@ -70,12 +75,17 @@ def _never_silent() -> AbstractContextManager[object]:
     return mock.patch.object(silence, "SILENT_US", 3_600_000_000)
 
 
+def _deaf_by_its_clock() -> AbstractContextManager[object]:
+    """Who hears nothing goes on by its own clock."""
+    return mock.patch.object(InputWriter, "unheard_us", None)
+
+
 def _new_partitions_from_their_end() -> AbstractContextManager[object]:
     before = ForeignTopic.open
 
-    def open_(self: ForeignTopic, partition: int, offset: int, now_us: int) -> PartitionQueue:
+    def open_(self: ForeignTopic, partition: int, offset: int, now_us: int, topic_id: str = "") -> PartitionQueue:
         end = self.ends.get(partition)
-        return before(self, partition, offset or (end.written or 0 if end else 1), now_us)
+        return before(self, partition, offset or (end.written or 0 if end else 1), now_us, topic_id)
 
     return mock.patch.object(ForeignTopic, "open", open_)
 
@@ -87,6 +97,45 @@ def _given_up_in_vain() -> AbstractContextManager[object]:
 def _ends_at_once() -> AbstractContextManager[object]:
     """END does not wait for what the topic held when its users set that the source is to end."""
     return mock.patch.object(Copier, "_may_end", lambda self, index: self._end_us is not None)
+
+
+def _bad_records_are_filed_again() -> AbstractContextManager[object]:
+    """Rows that an input has are left out when its partition is copied again for another one, bad records are not."""
+    kept = copier.part_for
+
+    def part(
+        decoded: Decoded, partition: int, mine: Int64s | None, takes_bad: bool, limits: InputLimits
+    ) -> InputPart | None:
+        offsets = np.fromiter((record.offset for record in decoded.records), np.int64, len(decoded))
+        new = np.flatnonzero(offsets[decoded.at] >= limits.first)
+        mine = new if mine is None else np.intersect1d(mine, new)
+        return kept(decoded, partition, mine, takes_bad, replace(limits, first=0))
+
+    return mock.patch.object(copier, "part_for", part)
+
+
+def _an_end_below_what_was_read_counts() -> AbstractContextManager[object]:
+    """It is that of a topic made again."""
+    kept = ForeignTopic.look
+
+    def look(self: ForeignTopic, now_us: int) -> bool:
+        self._stood = {}
+        return kept(self, now_us)
+
+    return mock.patch.object(ForeignTopic, "look", look)
+
+
+def _ends_of_partitions_in_doubt_count() -> AbstractContextManager[object]:
+    kept = ForeignTopic.look
+
+    def look(self: ForeignTopic, now_us: int) -> bool:
+        doubted, self._doubted = self._doubted, {}
+        try:
+            return kept(self, now_us)
+        finally:
+            self._doubted = doubted
+
+    return mock.patch.object(ForeignTopic, "look", look)
 
 
 BUGS = (
@@ -133,6 +182,12 @@ BUGS = (
         IngressWorlds("no ingress", ("cut_topic",), found=8),
     ),
     Bug(
+        "B58 an owner that does not hear itself falls silent",
+        "safety",
+        _deaf_by_its_clock,
+        IngressWorlds("called late", found=205, settings=True, seeds=300),
+    ),
+    Bug(
         "4.8 nobody waits for what was given up",
         "liveness",
         _given_up_in_vain,
@@ -149,5 +204,31 @@ BUGS = (
         "safety",
         _new_partitions_from_their_end,
         IngressWorlds("copied 0 times", ("grow",), found=1),
+    ),
+    Bug(
+        "B54 a bad record is a dead letter once where inputs share a partition",
+        "safety",
+        _bad_records_are_filed_again,
+        script=Script(
+            "tests/ingress/test_session.py::"
+            "test_bad_records_of_partitions_that_are_copied_again_for_another_input_are_dead_letters_once"
+        ),
+    ),
+    Bug(
+        "B57 an end below what was read promises nothing",
+        "safety",
+        _an_end_below_what_was_read_counts,
+        script=Script(
+            "tests/ingress/test_topic_life.py::test_an_end_below_what_had_been_read_is_that_of_another_topic"
+        ),
+    ),
+    Bug(
+        "B57 the end of a partition in doubt promises nothing",
+        "safety",
+        _ends_of_partitions_in_doubt_count,
+        script=Script(
+            "tests/ingress/test_topic_life.py::"
+            "test_what_is_in_a_topic_made_again_is_not_late_whenever_its_end_was_asked_for"
+        ),
     ),
 )

@@ -128,7 +128,7 @@ def _outbox_twice_as_long() -> Any:
     def room(self: Speaking) -> int:
         return (2 * self._timing.outbox_max - self._output.waiting) // 2 + 1
 
-    return mock.patch.object(Speaking, "_room", property(room))
+    return mock.patch.object(Speaking, "room", property(room))
 
 
 def _cut_from_its_own_topic(scenario: Scenario) -> Scenario:

@@ -22,8 +22,8 @@ Tests switch off one rule of [PROTOCOL.md](../PROTOCOL.md) at a time in the prod
 *liveness* if results would come too late or never, of *quality* if they could be better. This page is generated from
 the code: `python -m tests.planted.page > docs/rules.md`.
 
-- A *script* is a test of the protocol, with pure state machines in a toy world. It fails by its own assertions, or an
-  oracle of the toy world raises; then that is named.
+- A *script* is a test, mostly of the protocol, with pure state machines in a toy world. It fails by its own
+  assertions, or an oracle of the toy world raises; then that is named.
 - A *transcript* is a scene of `tests/testdata/`, which prints something else or breaks an oracle.
 - *Worlds* are those of the simulator. One that is known to show the bug is run, and one of these oracles must be the
   first to find it. *Ingresses*: a world of ingresses, and a part of what its oracle says. *Hold*: the bug breaks no

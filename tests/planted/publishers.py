@@ -14,7 +14,7 @@ from borealis_py.client.writer import SourceWriter
 from borealis_py.log.records import BatchHeader
 from borealis_py.log.source_tail import TailEntry
 from borealis_py.simulation.runner.scenario import SECOND, Fault, Scenario, SimulatedNode
-from tests.planted.bug import Bug
+from tests.planted.bug import Bug, Script
 from tests.planted.parted import every_reader_tells_dead_letters
 from tests.planted.worlds import Worlds
 
@@ -89,6 +89,16 @@ def _claims_count_on() -> Any:
     return mock.patch.object(Claim, "_claim", next_one)
 
 
+def _an_end_during_the_claim_is_overlooked() -> Any:
+    kept = Claim._read_back
+
+    def read_back(self: Claim) -> None:
+        with mock.patch.object(Claim, "_refuse_ended"):
+            kept(self)
+
+    return mock.patch.object(Claim, "_read_back", read_back)
+
+
 BUGS = [
     Bug(
         "A2 what a publisher refuses is sent as well",
@@ -125,5 +135,13 @@ BUGS = [
         "safety",
         _lateness_forgotten,
         Worlds(CRASHES, ("input",), found=1, change=_by_data),
+    ),
+    Bug(
+        "B5 a source that ends during a claim is not taken",
+        "safety",
+        _an_end_during_the_claim_is_overlooked,
+        script=Script(
+            "tests/client/test_publishing.py::test_a_source_that_ends_while_it_is_claimed_is_not_taken[taken over]"
+        ),
     ),
 ]

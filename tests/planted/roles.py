@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
 from unittest import mock
@@ -22,7 +22,7 @@ from sunion.model import State, StreamRecord
 from sunion.output import SOutput
 from sunion.union import SUnion
 from sunion.units import Bucket, MonotonicUs
-from tests.planted.bug import Bug
+from tests.planted.bug import Bug, Script
 from tests.planted.patches import together
 from tests.planted.worlds import Worlds
 
@@ -56,6 +56,16 @@ def _more_counts_as_said_than_is() -> Any:
 
 def _says_nothing_of_what_it_withheld() -> Any:
     return mock.patch.object(SOutput, "unsaid", return_value=[])
+
+
+def _waited_for_nothing() -> Any:
+    """What was withheld is said as if it were fresh."""
+
+    def say(self: Speaking) -> Iterator[Append]:
+        self._unheard.clear()
+        return (Append(token, record) for token, record in self._output.unsaid())
+
+    return mock.patch.object(Speaking, "_say_late", say)
 
 
 def _standbys_speak() -> Any:
@@ -157,6 +167,14 @@ BUGS = (
         Worlds(KILLS, SAFETY, found=1, seeds=40, change=ACTIVE_STANDBY),
     ),
     Bug(
+        "B12 what was withheld has waited",
+        "liveness",
+        _waited_for_nothing,
+        script=Script(
+            "tests/protocol/test_roles.py::test_what_a_standby_says_when_it_takes_over_has_waited_since_it_was_ready"
+        ),
+    ),
+    Bug(
         "R17 a standby is silent",
         "quality",
         _standbys_speak,
@@ -178,7 +196,7 @@ BUGS = (
         "R17 whoever has started prevails",
         "liveness",
         _a_start_is_silent_and_as_good_as_a_turn,
-        Worlds(KILLS, ("runs", "convergence"), found=23, seeds=40, change=_slow_start),
+        Worlds(KILLS, ("runs", "convergence"), found=65, seeds=80, change=_slow_start),
     ),
     Bug(
         "R17 of two that run one steps back",

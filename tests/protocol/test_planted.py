@@ -22,7 +22,9 @@ def runs(script: Script) -> Callable[[], None]:
         return function
     (mark,) = function.pytestmark  # type: ignore[attr-defined]
     _, values = mark.args
-    return partial(function, dict(zip(mark.kwargs.get("ids", values), values, strict=True))[parameter])
+    ids = mark.kwargs.get("ids", str)
+    named = map(ids, values) if callable(ids) else ids
+    return partial(function, dict(zip(named, values, strict=True))[parameter])
 
 
 NOTICED = [(bug, bug.script) for bug in BUGS if bug.script is not None]

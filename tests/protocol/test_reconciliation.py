@@ -6,7 +6,7 @@ import pytest
 
 from borealis_py.protocol.pace import Pace
 from borealis_py.protocol.reconciliation import Reconciliation
-from borealis_py.protocol.redo import RedoDone, RedoFailed, RedoJob, RedoPlace, RedoResult, SourceRange
+from borealis_py.protocol.redo import MEASURED, RedoDone, RedoFailed, RedoJob, RedoPlace, RedoResult, SourceRange
 from borealis_py.protocol.settings import Timing
 from borealis_py.protocol.turn import CancelRedo, Effect, EmitEvent, StartRedo
 from sunion.errors import RetentionLost
@@ -159,6 +159,58 @@ def test_at_its_deadline_a_job_is_cancelled_and_its_late_answer_ignored() -> Non
     assert answered(redo, TIMING.redo_deadline_us, done(1), 0, effects) is None
 
 
+def after(*took: float, failed: RedoFailed | None = None) -> list[int]:
+    """For how long each job of 2 buckets is waited for, of those that took so many seconds, and of one after them."""
+    redo, made, waited = made_for(TIMING), union(), []
+    for seconds in (*took, None):
+        redo.begin()
+        (started,) = redo.start_job(0, made, 0, 10, "S")
+        assert isinstance(started, StartRedo)
+        assert redo.deadline == started.job.deadline_us
+        waited.append(started.job.deadline_us or 0)
+        if seconds is not None:
+            answer = RedoFailed(started.job.id, failed.reason) if failed else done(started.job.id, seconds)
+            answered(redo, round(seconds * 1e6), answer, 0, [])
+    return waited
+
+
+def test_a_job_is_waited_for_as_its_like_took_here_and_no_longer_than_t_allows() -> None:
+    """12 times as long as the longest of the last three, but 2.5 s at least, and 7.5 s at most."""
+    least, most = TIMING.redo_deadline_us, TIMING.redo_deadline_most_us
+    assert (least, most, TIMING.stagger_us) == (2_500_000, 7_500_000, 9_000_000)
+    assert after() == [least]
+    assert after(0.1, 0.2) == [least, least, least]
+    assert after(0.5, 0.1, 0.1, 0.1) == [least, 6_000_000, 6_000_000, 6_000_000, least]
+    assert after(0.5, 2.4) == [least, 6_000_000, most]
+
+
+def test_a_job_that_was_given_up_lets_the_next_one_take_longer() -> None:
+    redo, made = made_for(TIMING), union()
+    for within_us in (TIMING.redo_deadline_us, TIMING.redo_deadline_most_us):
+        redo.begin()
+        (started,) = redo.start_job(0, made, 0, 10, "S")
+        assert isinstance(started, StartRedo)
+        assert started.job.deadline_us == within_us
+        assert redo.check_deadline(within_us - 1) == []
+        assert redo.check_deadline(within_us) != []
+    late = RedoFailed(0, "q: not done by the deadline, at bucket 3")
+    assert after(2.3, failed=late) == [2_500_000, 7_500_000], "as the runner finds it out"
+    assert after(0.1, failed=late) == [2_500_000, 2_500_000], "what fails at once says nothing about time"
+
+
+def test_what_is_measured_at_the_start_counts_and_is_no_result() -> None:
+    redo, made = made_for(TIMING), union()
+    assert redo.answered(0, done(MEASURED, 0.4), 0) == (None, [])
+    assert redo.answered(0, RedoFailed(MEASURED, "no slot"), 0) == (None, [])
+    redo.begin()
+    (started,) = redo.start_job(0, made, 0, 10, "S")
+    assert isinstance(started, StartRedo)
+    assert started.job.deadline_us == 4_800_000
+    assert started.job.id > MEASURED
+    effects = redo.check_deadline(4_800_000)
+    assert effects[1] == EmitEvent("REDO_FAILED", "no answer within 4.8 s; by the last ones, 0.4 s would do here")
+
+
 def test_when_spark_has_failed_evicted_rows_are_read_again_locally_with_a_rest_between_tries() -> None:
     redo, effects, made = begun()
     answered(redo, 1, RedoFailed(1, "no worker"), 0, effects)
@@ -261,7 +313,10 @@ def test_an_adoption_is_a_job_with_a_number_of_its_own() -> None:
     redo, effects, made = begun()
     effects += redo.adopt(1, 2, 0, 9, "S")
     effects += redo.start_job(2, made, 0, 10, "S")
-    assert effects[1] == StartRedo(RedoJob(id=2, first=0, end=9, state="S", ranges=(), rows=0, peer=2), RedoPlace.PEER)
+    assert effects[1] == StartRedo(
+        RedoJob(id=2, first=0, end=9, state="S", ranges=(), rows=0, peer=2, deadline_us=TIMING.adopt_deadline_us),
+        RedoPlace.PEER,
+    )
     assert [e.job.id for e in effects] == [1, 2, 3]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 import pytest
@@ -22,12 +23,12 @@ from borealis_py.protocol.roles.fold import (
     RoleFold,
 )
 from borealis_py.protocol.settings import NodeDelays
-from borealis_py.protocol.turn import SendHeartbeat, StepBack, Turn
-from sunion.model import Input
-from sunion.units import Bucket, Offset
+from borealis_py.protocol.turn import Append, Effect, SendHeartbeat, StepBack, Turn
+from sunion.model import Input, StableBucket, StableRange, StreamRecord
+from sunion.units import Bucket, MonotonicUs, Offset
 from tests.protocol.chain_node import D
-from tests.protocol.toy import TIMING
-from tests.sunion.lists import FRAGMENT
+from tests.protocol.toy import MS, TIMING
+from tests.sunion.lists import FRAGMENT, W, batch, claim
 from tests.support.managers import toy_config
 
 
@@ -222,6 +223,31 @@ def test_only_who_took_over_publishes_at_once(role: Role) -> None:
         it.handle(Turn(1_000))
         assert it.speaking.runs
         assert it.publishing.at_once, "it computed before, and speaks now"
+
+
+def test_what_a_standby_says_when_it_takes_over_has_waited_since_it_was_ready() -> None:
+    """Or a node downstream takes it for fresh, and waits its whole delay once more (B12)."""
+    identity, start = Identity(0, 1, "r0", "life"), StartPoint(0, FRAGMENT.initial())
+    config = toy_config(Input.source("s"), timing=TIMING)
+    always, standby = (
+        Manager(config, identity=identity, start=start, delays=NodeDelays(D), role=role)
+        for role in (Role.ALWAYS_RUNS, Role.STANDS_BY)
+    )
+    takes_over_us, withheld_us = W + 700 * MS, (700 * MS, 300 * MS)
+    logs = [claim(0), batch(1, 0, [(1, 5)], boundary=W)], [batch(2, 1, boundary=2 * W)]
+    expected = []
+    for withheld, records in zip(withheld_us, logs, strict=True):
+        turn = Turn(MonotonicUs(takes_over_us - withheld), inputs={0: records})
+        assert _said(standby.handle(turn)) == [], "it stands by"
+        (one,) = _said(always.handle(turn))
+        assert isinstance(one, StableBucket | StableRange)
+        expected.append(replace(one, waited_us=one.waited_us + withheld))
+    beats = [(Offset(at), beat(0, False)) for at in range(CLAIM_BEATS)]
+    assert _said(standby.handle(Turn(MonotonicUs(takes_over_us), beats=beats))) == expected
+
+
+def _said(effects: Sequence[Effect]) -> list[StreamRecord]:
+    return [effect.record for effect in effects if isinstance(effect, Append)]
 
 
 def test_the_runner_says_how_far_it_has_spoken() -> None:

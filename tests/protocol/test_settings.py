@@ -60,7 +60,7 @@ def test_delta_grows_along_the_chain() -> None:
     ("change", "message"),
     [
         ({"delta_us": 99_999}, "at least 100000 us"),
-        ({"redo_deadline_us": 3_000_000}, "below the stagger time"),
+        ({"redo_deadline_us": 9_000_000}, "below the stagger time"),
         ({"suspicion_us": 399_999}, "at least two heartbeats: 400000 us"),
         ({"row_max_bytes": 999}, "row_max 999 bytes is out of range: at least 1000"),
         ({"row_max_bytes": 7_500_001}, "at most 7500000"),

@@ -48,12 +48,26 @@ def test_what_csv_is_made_of() -> None:
     assert topic(format="csv").determining() != topic().determining()
 
 
+def test_what_means_null_decides_which_rows_there_are() -> None:
+    found = topic(format="csv", nulls=["NULL", "NA", "NA"])
+    assert found.nulls == ("NA", "NULL")
+    assert found.determining() == topic(format="csv", nulls=["NA", "NULL"]).determining()
+    assert found.determining() != topic(format="csv").determining()
+
+
 def test_a_writer_schema_has_one_form() -> None:
     schema = {"type": "record", "name": "R", "fields": []}
     found = topic(format="avro", writer_schema=schema)
     assert found.writer_schema == '{"type":"record","name":"R","fields":[]}'
     assert topic(format="avro", writer_schema='{"type": "record", "name": "R", "fields": []}') == found
     assert topic(format="avro", writer_schema={**schema, "name": "S"}).determining() != found.determining()
+
+
+def test_what_text_in_decimal_columns_is_decides_which_rows_there_are() -> None:
+    found = topic(format="debezium", decimals="text")
+    assert found.decimals == "text"
+    assert found.determining() != topic(format="debezium").determining()
+    assert found.determining() != topic(format="debezium", decimals="base64").determining()
 
 
 def test_the_column_of_the_operation_decides_which_rows_there_are() -> None:
@@ -88,6 +102,11 @@ def test_a_topic_is_a_source_of_the_app() -> None:
         ({"schema": {}}, "has no columns"),
         ({"schema": {"a": "txt"}}, "did you mean 'text'"),
         ({"format": "xml"}, r"format='xml'; choose json or csv or text or avro or protobuf or json-schema or debezium"),
+        ({"nulls": ["NA"]}, r"nulls= is about format='csv', this is 'json'"),
+        ({"format": "csv", "nulls": "NA"}, "give values of CSV that mean null, like"),
+        ({"format": "csv", "nulls": ["NA", ""]}, "give values of CSV that mean null, like"),
+        ({"decimals": "text"}, r"decimals= is about format='debezium', this is 'json'"),
+        ({"format": "debezium", "decimals": "hex"}, "decimals='hex'; choose text, .* or base64"),
         ({"op": "kind"}, r"op= is about format='debezium', this is 'json'"),
         ({"format": "debezium", "op": "knd"}, r"unknown column 'knd' in op of topic 'orders'; did you mean 'kind'\?"),
         ({"format": "debezium", "op": "id"}, "op='id' is a int64; the operation .* is a string"),
@@ -109,7 +128,14 @@ def test_a_topic_is_a_source_of_the_app() -> None:
         ({"format": "text", "schema": {"n": "int64"}}, "this schema has n: int64"),
         ({"stime": "att"}, r"unknown column 'att' in stime of topic 'orders'; did you mean 'at'\?"),
         ({"stime": ["at"]}, r"unknown column .\['at'\]. in stime of topic 'orders'"),
-        ({"stime": "shop"}, "stime='shop' is a string"),
+        ({"stime": "paid"}, "stime='paid' is a bool; a row's time is a column of int64 or timestamp or double or"),
+        ({"stime": "at", "stime_format": "%Y"}, "stime_format='%Y' is about text, and 'at' is a int64"),
+        ({"stime": "shop", "stime_format": "%Y-%m"}, "stime_format='%Y-%m' leaves year, month or day open"),
+        ({"stime": "shop", "stime_format": "%Y-%m-%d %I:%M"}, "has an hour of 12 and no %p"),
+        ({"stime": "shop", "stime_format": "soon"}, "stime_format='soon' is no format of a time"),
+        ({"stime": "shop", "stime_format": "%Y-%m-%d %Q"}, "is no format of a time"),
+        ({"stime": "shop", "stime_format": "%Y-%m-%d", "stime_unit": "ms"}, "leave one out"),
+        ({"stime_format": "%Y-%m-%d"}, "is about the column that stime= names: name it"),
         ({"stime": "at", "stime_unit": "min"}, r"stime_unit='min'; .*choose s or ms or us or ns"),
         ({"stime_unit": "ms"}, "without stime= a row's time is its record's timestamp"),
         ({"lateness": "soon"}, "lateness of topic 'orders': 'soon' is not a duration"),

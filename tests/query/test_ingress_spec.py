@@ -106,3 +106,66 @@ def test_so_is_an_ingress_without_a_source() -> None:
     found["ingresses"]["payments"] = found["ingresses"].pop("orders")
     with pytest.raises(QueryError, match="not an app's description"):
         AppSpec.from_json(json.dumps(found))
+
+
+def by(values: list[Any], other: bool = True) -> IngressSpec:
+    return ORDERS.model_copy(
+        update={"by": "shop", "values": tuple(values), "other": other, "inputs": len(values) + other}
+    )
+
+
+@pytest.mark.parametrize(
+    ("values", "names"),
+    [
+        (["berlin", "paris"], ("berlin", "paris", "other")),
+        (["d.2", "hall/3", "a:b@c+d-e_f"], ("d.2", "hall/3", "a:b@c+d-e_f", "other")),
+        (["größe", "東京"], ("größe", "東京", "other")),
+        (["north wing", "north%20wing", "a,b", '"'], ("north%20wing", "north%2520wing", "a%2Cb", "%22", "other")),
+        (["\u202eabc", "e\u0301", "\u00e9"], ("%E2%80%AEabc", "e%CC%81", "é", "other")),
+        (["", "other"], ("~0", "other", "other~2")),
+        ([1, 0, -7], ("1", "0", "-7", "other")),
+        ([True, False], ("true", "false", "other")),
+        (["x" * 64, "x" * 65, "x" * 66], ("x" * 64, "x" * 64 + "~1", "x" * 64 + "~2", "other")),
+        (["x" * 63 + " ", "x" * 62 + " "], ("x" * 63 + "~0", "x" * 62 + "~1", "other")),
+    ],
+)
+def test_an_input_by_value_is_called_by_the_value(values: list[Any], names: tuple[str, ...]) -> None:
+    assert by(values).input_names() == names
+    assert by(values, other=False).input_names() == names[:-1]
+
+
+VALUES = st.lists(st.text(max_size=80), min_size=1, max_size=8, unique=True)
+
+
+@given(VALUES | st.lists(st.integers(), min_size=1, max_size=8, unique=True), st.booleans())
+def test_names_of_inputs_are_all_different_and_one_word_each(values: list[Any], other: bool) -> None:
+    names = by(values, other).input_names()
+    assert len(set(names)) == len(names) == len(values) + other
+    for name in names:
+        assert 0 < len(name) <= 64 + len("~63")
+        assert name.isprintable()
+        assert not set(name) & set(" \t,;|&$'\"`\\()<>*?[]{}!#=")
+
+
+def test_the_names_are_those_of_the_labels_of_every_node_and_no_part_of_the_hash() -> None:
+    spec = shop(BY_SHOP)
+    runs = physical(spec)
+    assert [(i.name, i.shown, i.sources) for i in runs.inputs_of("sales")] == [
+        ("orders.0", "orders.berlin", ("orders.berlin",)),
+        ("orders.1", "orders.paris", ("orders.paris",)),
+        ("orders.2", "orders.other", ("orders.other",)),
+        ("till", "till", ("till",)),
+    ]
+    assert runs.hash == runs.model_copy(update={"input_names": {}}).hash
+    assert AppSpec.from_json(runs.to_json()) == runs
+    assert physical(shop(ORDERS.with_partitions(2))).input_names == {}
+
+
+def test_a_node_behind_another_names_them_too() -> None:
+    app = App("shop")
+    orders = app.topic(
+        "orders", "prod.orders", {"shop": "string", "at": "int64"}, stime="at", by="shop", values=["berlin"]
+    )
+    app.query("sales", orders.filter("at > 0").node("clean").filter("at > 1"))
+    (stream,) = physical(app.describe()).inputs_of("sales")
+    assert (stream.shown, stream.sources) == ("clean", ("orders.berlin", "orders.other"))

@@ -154,6 +154,6 @@ def test_a_record_without_a_value_deletes_its_key_from_a_table_of_a_topic(delete
     prices = app.table("prices", "item", PRICES, deleted, topic="prod.prices", partitions=1)
     app.query("priced", app.source("orders", schema=ORDERS).lookup(prices, on="item"))
     spec = app.describe()
-    assert spec.ingresses["prices"].key == "ITEM"
+    assert spec.ingresses["prices"].key == ("ITEM",)
     (lookup,) = (op for op in spec.queries["priced"].plan if isinstance(op, LookupOp))
     assert lookup.deleted == said

@@ -59,7 +59,7 @@ class Replica:
     def jobs(self, cuts: Iterable[int]) -> list[RedoJob]:
         """The whole run cut at these buckets."""
         at = sorted({self.origin, self.end, *(c for c in cuts if self.origin < c < self.end)})
-        return [self.job(a, b, n) for n, (a, b) in enumerate(pairwise(at))]
+        return [self.job(a, b, n) for n, (a, b) in enumerate(pairwise(at), 1)]
 
     def expected(self, first: int, end: int) -> dict[int, Output]:
         return {b: o for b, o in self.outputs.items() if first <= b < end}

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
+import msgspec
 import pytest
 
 from borealis_py.log.base import NewRecord, Wake
 from borealis_py.log.topics import ENVELOPE_BYTES_MAX, redo_feeds
-from borealis_py.protocol.redo import RedoDone, RedoFailed
+from borealis_py.protocol.redo import MEASURED, RedoDone, RedoFailed, RedoJob
 from reconcile import redo_client, rpc
-from reconcile.redo_client import TAKE_US, RemoteRedo, TaskAddress
-from reconcile.redo_job import run_packed
+from reconcile.redo_client import MEASURE_MOST_US, MEASURE_US, TAKE_MOST_US, TAKE_US, RemoteRedo, TaskAddress
+from reconcile.redo_job import PackedJob, run_packed
 from reconcile.redo_server import HELD_US, WAIT_US, RedoServer, TaskChannel
 from reconcile.rpc import JobAccepted, JobResult, Reassembler, Shutdown, SubmitJob, decode, encode
 from tests.reconcile.list_world import ListKernel, batch, claim, list_work
@@ -69,10 +70,12 @@ class Driver:
         channels = [TaskChannel("q", REQUESTS, RESPONSES)]
         return RedoServer(self.log, channels, session, self.slots, self.count, lambda: None, self.clock)
 
-    def task(self, uid: str = "u1", session: str = "s1", wake: Wake = lambda: None) -> RemoteRedo:
+    def task(
+        self, uid: str = "u1", session: str = "s1", wake: Wake = lambda: None, measure: RedoJob | None = None
+    ) -> RemoteRedo:
         address = TaskAddress(session, uid, REQUESTS, RESPONSES)
         stop = lambda: self.stops.append(uid)  # noqa: E731
-        return RemoteRedo(self.log, address, ListKernel(), wake, self.clock, 2.5, stop)
+        return RemoteRedo(self.log, address, ListKernel(), wake, self.clock, 2.5, stop, measure=measure)
 
     def later(self, us: int) -> None:
         self.clock.us += us
@@ -111,6 +114,91 @@ def test_a_job_by_message_gives_the_bits_of_the_direct_run(office, replica):
         assert repr(done.state) == repr(replica.states[job.end])
         assert task.poll_results() == []
     assert task.why_inline == ""
+
+
+def test_a_task_measures_once_what_a_job_takes(office, replica):
+    """A failed measurement is made again, is no reason to run inline, and does not stand in the way of a job."""
+    task = office.task(measure=replica.job(10, 10, id=MEASURED))
+    assert task.poll_results() == []
+    office.server.turn()
+    assert office.slots.running == {}, "the worker may not be warm yet"
+    office.later(MEASURE_US)
+    assert task.poll_results() == []
+    office.server.turn()
+    office.slots.end("Spark job failed: no worker")
+    office.server.turn()
+    assert (task.poll_results(), task.why_inline) == ([], "")
+    office.later(MEASURE_US)
+    assert task.poll_results() == []
+    office.server.turn()
+    office.later(700_000)
+    office.slots.run()
+    office.server.turn()
+    (done,) = task.poll_results()
+    assert (done.id, done.seconds, done.outputs) == (MEASURED, 0.7, {})
+    office.later(10 * MEASURE_US)
+    assert task.poll_results() == []
+    office.server.turn()
+    assert office.slots.running == {}
+
+
+def test_a_measurement_that_hangs_gives_its_slot_back(office, replica):
+    task = office.task(measure=replica.job(10, 10, id=MEASURED))
+    office.later(MEASURE_US)
+    task.poll_results()
+    office.server.turn()
+    assert task.poll_results() == []
+    office.later(MEASURE_MOST_US)
+    assert task.poll_results() == []
+    office.server.turn()
+    assert len(office.slots.cancelled) == 1
+
+
+def test_a_driver_that_was_slow_to_accept_is_waited_for_longer(office, replica):
+    task, job = office.task(), lambda id_: replace(replica.job(10, 15, id=id_), deadline_us=6_000_000)
+    task.submit_job(job(1))
+    office.later(TAKE_US)
+    (failed,) = task.poll_results()
+    assert isinstance(failed, RedoFailed)
+    task.submit_job(job(2))
+    office.later(2 * TAKE_US - 1)
+    assert task.poll_results() == []
+    office.server.turn()
+    assert task.poll_results() == [], "it is accepted"
+    task.cancel_job(2)
+    task.submit_job(job(3))
+    office.later(TAKE_MOST_US - 1)
+    assert task.poll_results() == [], "many times as long as the last one waited, within bounds"
+    office.later(1)
+    (failed,) = task.poll_results()
+    assert (failed.id, failed.reason) == (3, "the driver did not accept the redo within 4 s")
+
+
+def test_a_driver_is_not_waited_for_beyond_the_time_that_a_job_has(office, replica):
+    """The replica would give the job up itself, and nobody would know why Spark runs none."""
+    task = office.task()
+    for job_id, take_us in ((1, TAKE_US), (2, 1_800_000)):
+        task.submit_job(replace(replica.job(10, 15, id=job_id), deadline_us=2_000_000))
+        office.later(take_us - 1)
+        assert task.poll_results() == []
+        office.later(1)
+        why = f"the driver did not accept the redo within {take_us / 1e6:.3g} s"
+        assert task.poll_results() == [RedoFailed(job_id, why)]
+        assert task.why_inline == why
+
+
+def test_a_job_is_sent_with_the_time_that_it_has(office, replica):
+    task = office.task()
+    for job, budget_s in (
+        (replica.job(10, 15, id=1), 2.25),
+        (replace(replica.job(10, 15, id=2), deadline_us=6_000_000), 5.4),
+    ):
+        task.submit_job(job)
+        office.server.turn()
+        (packed,) = office.slots.running.values()
+        assert msgspec.msgpack.decode(packed, type=PackedJob).budget_s == pytest.approx(budget_s)
+        office.slots.run()
+        office.server.turn()
 
 
 def test_both_ends_read_seldom(office):

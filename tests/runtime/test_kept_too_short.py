@@ -14,7 +14,7 @@ from tests.support.standbys import REPLICAS, SOURCE, StandbyApp, an_app, standin
 from tests.support.trimming import delete_before
 from tests.support.waiting import until
 
-pytestmark = [pytest.mark.broker, pytest.mark.timeout(400)]
+pytestmark = pytest.mark.broker
 
 
 @pytest.mark.parametrize("ways", [["active"], ["active-standby", "passive-standby", "upstream-backup"]], ids="-".join)

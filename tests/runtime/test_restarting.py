@@ -6,9 +6,11 @@ import threading
 from typing import Any, cast
 
 import pytest
+import structlog
 
 from borealis_py.app import exit_codes
-from borealis_py.log.base import LogError
+from borealis_py.log.base import Feed, LogError
+from borealis_py.log.record_size import RecordTooLarge, too_large
 from borealis_py.node.endings import Superseded
 from borealis_py.node.run import LostWhileRunning
 from borealis_py.node.spec import ReplicaSpec
@@ -52,6 +54,19 @@ def after(*ends: BaseException) -> Any:
 def test_it_starts_again_until_it_cannot_go_on(last: BaseException, code: int) -> None:
     run = after(LogError("refused"), LostWhileRunning("gone"), ValueError("a bug"), TaskDied("killed"), last)
     assert supervise(run, SPEC, threading.Event()) == code
+
+
+def refused(topic: str, size: int) -> RecordTooLarge:
+    return RecordTooLarge(too_large(Feed(topic), 1_000, size))
+
+
+def test_a_record_that_is_refused_twice_for_its_size_ends_it_by_name() -> None:
+    run = after(refused("a.q", 9_000_000), refused("a.q.r0", 9_000_000), LogError("away"), refused("a.q.r0", 9_000_001))
+    with structlog.testing.capture_logs() as lines:
+        assert supervise(run, SPEC, threading.Event()) == exit_codes.TOO_LARGE.code
+    assert exit_codes.TOO_LARGE.final
+    for part in ("topic a.q.r0", "9000001 bytes", "max.message.bytes", "row_max"):
+        assert part in lines[-1]["why"], "people are told what to set"
 
 
 def test_a_stop_ends_it_in_order() -> None:

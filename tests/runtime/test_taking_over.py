@@ -19,7 +19,7 @@ from tests.support.stalls import watched_stalls
 from tests.support.standbys import BUCKET_US, REPLICAS, WINDOW_US, StandbyApp, an_app, standing_by
 from tests.support.waiting import PATIENCE_S, until
 
-pytestmark = [pytest.mark.broker, pytest.mark.timeout(400)]
+pytestmark = pytest.mark.broker
 WAYS = ("active-standby", "passive-standby", "upstream-backup")
 
 

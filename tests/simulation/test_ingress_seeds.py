@@ -41,6 +41,6 @@ def test_the_same_seed_is_the_same_world() -> None:
     assert run_ingress(5) == run_ingress(5)
 
 
-@pytest.mark.parametrize("bug", BUGS, ids=lambda bug: bug.rule)
+@pytest.mark.parametrize("bug", [bug for bug in BUGS if bug.worlds], ids=lambda bug: bug.rule)
 def test_a_rule_that_is_switched_off_is_found(bug: Bug) -> None:
     verify(bug)

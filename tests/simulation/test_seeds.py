@@ -43,7 +43,6 @@ def test_no_seed_of_a_tenth_breaks_an_oracle(part: int) -> None:
     held(1 + (rotation() or 0) * TENTH % SEEDS + part * TOGETHER, TOGETHER)
 
 
-@pytest.mark.timeout(600)
 def test_no_seed_breaks_an_oracle() -> None:
     results = held(1, SEEDS, processes=2)
     # The worlds must be rough enough to mean something.

@@ -27,7 +27,7 @@ from borealis_py.simulation.witness.waiting import Births, earliest_us
 from sunion.model import FOREVER
 
 pytestmark = pytest.mark.sim
-T_US = Timing().stagger_us
+T_US = draw(1).timing.stagger_us
 CONTROL = Feed("sim.control")
 ORDERS = Orders(wait_us=700, delta_us=100, failure="process", stabilization="process")
 
@@ -203,9 +203,9 @@ def test_jobs_are_short_at_first_come_one_by_one_and_are_not_waited_for_for_ever
     jobs.asked("r", 0, job(1, 5, 7), 5, 20)
     with pytest.raises(Violation, match="beside"):
         jobs.asked("r", 0, job(2, 5, 7), 5, 20)
-    jobs.turn_ended("r", timing.redo_deadline_us - 1)
+    jobs.turn_ended("r", timing.redo_deadline_most_us - 1)
     with pytest.raises(Violation, match="waited for"):
-        jobs.turn_ended("r", timing.redo_deadline_us)
+        jobs.turn_ended("r", timing.redo_deadline_most_us)
     jobs.turn([RedoFailed(1, "so")])
     assert not jobs.gives(5, 7)
     with pytest.raises(Violation, match="rows"):

@@ -25,7 +25,7 @@ from tests.support.waiting import PATIENCE_S
 pytestmark = [pytest.mark.spark, pytest.mark.broker]
 
 LOGS = {"s": log(1, 12, ended=True), "t": log(2, 12, ended=True)}
-APP = app("redo")
+APP = app("redo-from-kafka")
 QUERIES = list(APP.queries)
 
 

@@ -14,15 +14,17 @@ from pathlib import Path
 
 SIZE_KB = 256
 BALLAST = "ballast"
+BLOCKS = (1 << 20, 512)
+"""What it is filled with, in this order."""
 
 
 class FullDisk:
-    """`directory` is an ordinary one until `fill`, and again after `free`."""
+    """`directory` is an ordinary one until `fill`, and again after `free`. `size_kb`: what it has room for."""
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, size_kb: int = SIZE_KB) -> None:
         directory.mkdir(parents=True, exist_ok=True)
         self.directory = directory
-        options = ["-t", "tmpfs", "-o", f"size={SIZE_KB}k", "tmpfs", str(directory)]
+        options = ["-t", "tmpfs", "-o", f"size={size_kb}k", "tmpfs", str(directory)]
         try:
             self.mounted = subprocess.run(["mount", *options], capture_output=True, check=False).returncode == 0
         except OSError:
@@ -40,8 +42,10 @@ class FullDisk:
         """
         if self.mounted:
             with suppress(OSError), (self.directory / BALLAST).open("wb", buffering=0) as file:
-                while file.write(b"x" * 512):
-                    pass
+                for size in BLOCKS:
+                    with suppress(OSError):
+                        while file.write(b"x" * size):
+                            pass
             return
         for name in names:
             link = self.directory / name

@@ -139,7 +139,8 @@ class StandbyApp:
         found, next_offset = self._read.get(topic, ([], 0))
         end = self._lookup.bounds(Feed(topic))[1]
         if end > next_offset:
-            values = [record.value or b"" for record in self._lookup.read(Feed(topic), next_offset, end)]
+            records = self._lookup.read(Feed(topic), next_offset, end)
+            values = [record.value for record in records if record.value is not None]
             status = topic == topics.status(self.state.name)
             found += [decode(value, Status) if status else json.loads(value) for value in values]
             self._read[topic] = found, end

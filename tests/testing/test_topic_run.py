@@ -41,7 +41,7 @@ records = st.lists(
 def numbered(some: list[TopicRecord]) -> list[TopicRecord]:
     values: list[Mapping[str, Any]] = [one.value for one in some]  # type: ignore[misc]
     return [
-        TopicRecord({**value, "id": n}, one.partition, one.time)
+        TopicRecord({**value, "id": n}, one.partition, one.timestamp)
         for n, (one, value) in enumerate(zip(some, values, strict=True))
     ]
 
@@ -61,7 +61,7 @@ def test_rows_are_copied_in_time_and_in_order_of_each_partition(some: list[Topic
 @settings(max_examples=examples(15))
 @given(records)
 def test_with_by_each_value_is_an_input_and_all_wait_for_the_one_partition(some: list[TopicRecord]) -> None:
-    given = [TopicRecord(one.value, time=one.time) for one in numbered(some)]
+    given = [TopicRecord(one.value, timestamp=one.timestamp) for one in numbered(some)]
     place = {"paris": 0, "berlin": 1, "rome": 2}
     values = {one.value["id"]: one.value for one in given}  # type: ignore[index,call-overload]
     rows, late = copied(given)
@@ -98,10 +98,15 @@ def test_records_are_read_by_the_rules_of_topics() -> None:
         {"id": 3, "weight": None, "euros": "0.30"},
     ]
     assert [(letter.source, letter.reason, letter.raw) for letter in results.dead_letters] == [
-        ("orders.0", "malformed: not JSON: JSON is malformed: invalid character (byte 4)", b"nonsense"),
         (
             "orders.0",
-            "malformed: column 'id': Expected `int | null`, got `str`",
+            "malformed: not JSON: JSON is malformed: invalid character (byte 4); let the producer write a JSON object; "
+            "of a topic, format='csv' or 'text' reads lines",
+            b"nonsense",
+        ),
+        (
+            "orders.0",
+            "malformed: column 'id': Expected `int | null`, got `str` ('three'); make the column string",
             b'{"id":"three","at":"2026-01-01T00:00:02Z"}',
         ),
         ("orders.0", "stime missing", b'{"id":4}'),
@@ -111,7 +116,7 @@ def test_records_are_read_by_the_rules_of_topics() -> None:
 
 def test_without_stime_a_rows_time_is_its_records_in_kafka() -> None:
     app = orders(stime=None, stime_unit="us")
-    given = [{"id": 1}, ("0.4s", {"id": 2}), TopicRecord({"id": 3}, time="2026-01-01T00:00:01.5")]
+    given = [{"id": 1}, ("0.4s", {"id": 2}), TopicRecord({"id": 3}, timestamp="2026-01-01T00:00:01.5")]
     found = run(app, {"orders": given}).corrected("ids")
     assert [(row.value["id"], row.stime - START_US) for row in found] == [(1, 0), (2, 400_000), (3, 1_500_000)]
     spread = run(app, {"orders": [{"id": n} for n in range(3)]}, every="100ms").corrected("ids")

@@ -44,7 +44,7 @@ def records(draw: st.DrawFn) -> list[TopicRecord]:
     for n, at in enumerate(sorted(draw(st.lists(st.integers(0, 6_000), max_size=25)))):
         one = order(n, at, partition=draw(st.integers(0, 1)))
         spoilt = draw(st.integers(0, 9)) == 0
-        found.append(TopicRecord(b"garbage %d" % n, one.partition, one.time) if spoilt else one)
+        found.append(TopicRecord(b"garbage %d" % n, one.partition, one.timestamp) if spoilt else one)
     return found
 
 
@@ -129,16 +129,33 @@ def test_with_by_it_shows_which_value_is_silent() -> None:
         world.send("orders", *(order(100 + n, 5_000 + n * 100, partition=2) for n in range(3)))
         world.advance("8s")
         tentative = [change for change in world.live("ids") if change.kind == "TENTATIVE"]
-        assert {change.missing_sources for change in tentative} == {("orders.1",)}
+        assert {change.missing_sources for change in tentative} == {("orders.rome",)}
         world.end()
         assert len(ids(world)) == 113
         assert world.dead_letters() == []
 
 
+@pytest.mark.parametrize("name", ["orders.north%20wing", "orders.north wing"])
+def test_with_by_an_input_is_lost_by_its_value_not_by_its_number(name: str) -> None:
+    app = orders(by="shop", values=["berlin", "north wing"], other=False)
+    with World(app) as world:
+        with pytest.raises(NoSuchApp, match=r"input 'orders\.1' goes by its value: name 'orders\.north%20wing'"):
+            world.lose("orders.1", for_="4s")
+        with pytest.raises(NoSuchApp, match=r"no input 'orders\.brelin'; did you mean 'orders\.berlin'"):
+            world.lose("orders.brelin", for_="4s")
+        world.lose(name, for_="4s")
+        world.send("orders", *steady(50))
+        world.advance("4s")
+        tentative = [change for change in world.live("ids") if change.kind == "TENTATIVE"]
+        assert {change.missing_sources for change in tentative} == {("orders.north%20wing",)}
+        world.end()
+        assert ids(world) == list(range(50))
+
+
 def test_rows_are_late_or_in_the_future_by_the_clock() -> None:
     with World(orders(partitions=1)) as world:
-        late = TopicRecord({"id": 1, "at": START_MS}, time="5s")
-        ahead = TopicRecord({"id": 2, "at": START_MS + 90_000}, time="1s")
+        late = TopicRecord({"id": 1, "at": START_MS}, timestamp="5s")
+        ahead = TopicRecord({"id": 2, "at": START_MS + 90_000}, timestamp="1s")
         world.send("orders", late, ahead, order(3, 4_000), {"id": 4, "at": 2**41}, {"id": 5, "at": START_MS + 6_000})
         world.end()
         assert ids(world) == [3, 5]
@@ -183,3 +200,33 @@ def test_what_cannot_be_done_is_told() -> None:
         world.end()
         with pytest.raises(WorldError, match="source 'orders' has ended"):
             world.send("orders", {"id": 1})
+
+
+@pytest.mark.parametrize("boundary", ["clock", "data"])
+@pytest.mark.parametrize("lateness", ["24h", "25h", "7d", "366d"])
+def test_rows_come_through_however_late_a_topic_may_be(lateness: str, boundary: str) -> None:
+    def app() -> App:
+        app = App("shop")
+        how = {"stime": "at", "stime_unit": "ms", "partitions": 1, "lateness": lateness, "boundary": boundary}
+        app.query("ids", app.topic("orders", topic="prod.orders", schema=ORDER, **how).map(id="id"))  # type: ignore[arg-type]
+        return app
+
+    rows = steady(10)
+    with World(app()) as world:
+        world.send("orders", *rows)
+        world.advance("4s")
+        world.end()
+        assert ids(world) == list(range(10))
+        assert not world.dead_letters()
+    assert [row["id"] for row in run(app(), {"orders": rows})["ids"]] == list(range(10))
+
+
+@pytest.mark.parametrize("lateness", ["0s", "25h", "366d"])
+def test_a_table_is_found_however_late_its_topic_may_be(lateness: str) -> None:
+    app = App("shop")
+    asked = app.source("asked", schema={"id": "int64"})
+    how = {"stime": "at", "stime_unit": "ms", "partitions": 1, "lateness": lateness}
+    table = app.table("orders", key="id", topic="prod.orders", schema=ORDER, **how)  # type: ignore[arg-type]
+    app.query("ids", asked.lookup(table, on="id").filter('"at" IS NOT NULL').map(id="id"))
+    results = run(app, {"orders": steady(10), "asked": [("60s", {"id": n}) for n in range(10)]})
+    assert [row["id"] for row in results["ids"]] == list(range(10))

@@ -24,7 +24,7 @@ from tests.cli.commands import Borealis
 from tests.support.running import RunningApp, running
 from tests.support.waiting import PATIENCE_S, until
 
-pytestmark = [pytest.mark.broker, pytest.mark.timeout(240)]
+pytestmark = pytest.mark.broker
 NAME, SOURCES = "verified", ("left", "right")
 ROWS_S = 0.02
 

@@ -23,3 +23,12 @@ def test_topics_may_have_holes_where_the_way_of_recovery_was_ever_set() -> None:
     first = [(node.name, node.one_runs) for one in said for node in _described(one).nodes[:1]]
     assert first == [("q.0", False), ("q.0", True), ("q.0", True), ("q.0", False)]
     assert not any(_described(one).nodes[1].one_runs for one in said)
+
+
+def test_it_knows_what_labels_call_the_inputs_of_a_topic() -> None:
+    app = App("app")
+    schema = {"x": "int64", "k": "string"}
+    app.query("q", app.topic("s", "prod.s", schema, stime="x", by="k", values=["a"]).filter("x > 0"))
+    spec = app.describe()
+    found = _described(AppState("app", spec, Description(spec.to_json(), spec.hash, 0, "f", "a1")))
+    assert found.called == {"s.0": "s.a", "s.1": "s.other"}

@@ -291,6 +291,17 @@ def test_kinds_without_a_fault_here_are_those_of_subscribers() -> None:
 # What is not a fault --------------------------------------------------------------------------------------------------
 
 
+def test_labels_call_sources_as_the_app_does() -> None:
+    """What a value of a topic's column feeds is called by the value; its log is another one's partition."""
+    topics, called = good(), replace(APP, called={"b": "z"})
+    assert all("which is no source of it" in one.what for one in topics.judge(app=called).anomalies)
+    for name in ("cut.r0", "cut.r1", "q.r0", "q.r1"):
+        lists = topics.lists[name]
+        lists[:] = [(None if value is None else value.replace(b"\xa1b", b"\xa1z"), more) for value, more in lists]
+    assert topics.judge(app=called).anomalies == []
+    assert topics.judge().anomalies != []
+
+
 def test_what_is_not_published_yet_may_be_missing() -> None:
     topics = good()
     topics.lists["q.progress"] = topics.lists["q.progress"][:1]

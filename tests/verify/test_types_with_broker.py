@@ -21,7 +21,7 @@ from tests.cli.commands import Borealis
 from tests.support.running import RunningApp, running
 from tests.support.waiting import until
 
-pytestmark = [pytest.mark.broker, pytest.mark.timeout(240)]
+pytestmark = pytest.mark.broker
 NAME, SOURCES = "typed", ("left", "right")
 COLUMNS = {"euros": "decimal(12,2)", "at": "timestamp", "day": "date", "receipt": "binary", "more": "json"}
 
@@ -107,7 +107,7 @@ def test_every_type_survives_a_failure_and_both_views_agree(app: RunningApp, bor
     assert all(one["more"]["deep"] == [{"x": 1.1}] and one["last"].startswith("2026-01-02T") for one in found)
     reasons = {letter["reason"].split(": ")[-1].split(" (")[0] for letter in app.dead_letters()}
     assert "it has more than 2 digits after the point, and none is cut off" in reasons
-    assert any(reason.startswith("the result has a timestamp before the year 1 or after 9999") for reason in reasons)
+    assert any("a timestamp before the year 1 or after 9999" in letter["reason"] for letter in app.dead_letters())
     said = borealis("audit", "sums", "--app", NAME, "--no-spark")
     assert said.code == 0, said.err + said.out
     assert not app.errors

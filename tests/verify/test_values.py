@@ -70,6 +70,14 @@ def test_a_row_in_json_is_taken_by_both_or_by_neither(rows: list[dict[str, str]]
     assert ours == theirs
 
 
+@pytest.mark.parametrize("more", ['"m":"1.00"', '"none":1', '"none":{"a":1,"a":2}', '"none":1,"none":2'])
+def test_a_row_whose_column_is_there_twice_is_taken_by_neither(more: str) -> None:
+    row = ",".join(f'"{name}":null' for name in COLUMNS)
+    ours, theirs = both(f"[{{{row},{more}}}]".encode(), "json", 1)
+    assert ours == theirs
+    assert len(ours) == ('"m"' not in more)
+
+
 @pytest.mark.parametrize(("name", "text"), [(name, text) for name, texts in TEXTS_OF.items() for text in texts])
 def test_a_form_is_taken_by_both_or_by_neither(name: str, text: str) -> None:
     row = dict.fromkeys(COLUMNS, "null") | {name: text}

@@ -13,6 +13,7 @@ from borealis_py.app.functions.generated import FIRST_US
 from borealis_py.engine import DuckKernel, compile_query
 from borealis_py.engine.applied.code_in_place import CodeInPlace
 from borealis_py.engine.rows import buckets_of, by_bucket
+from borealis_py.log.unreadable import total
 from borealis_py.query.errors import QueryError
 from borealis_py.query.plan import ApplyOp, WindowApplyOp
 from borealis_py.query.spec import AppSpec
@@ -21,6 +22,7 @@ STEP_US = 1_000
 """Rows of a file follow each other at this distance."""
 SAMPLES_MAX = 20
 """Of each function, so many buckets or groups are enough."""
+_decode_object = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 
 
 def samples(spec: AppSpec, files: Mapping[str, Path]) -> dict[tuple[str, int], Sequence[pa.RecordBatch]]:
@@ -73,8 +75,8 @@ def _rows(kernel: DuckKernel, source: str, file: Path) -> pa.RecordBatch:
         raise QueryError(f"--rows {source}={file}: {exc.strerror}") from exc
     for n, line in lines:
         try:
-            msgspec.json.decode(line, type=dict[str, msgspec.Raw])
-        except (msgspec.DecodeError, UnicodeDecodeError) as exc:
+            total(_decode_object, line)
+        except msgspec.DecodeError as exc:
             raise QueryError(f"--rows {source}={file}, line {n}: not a JSON object: {exc}") from exc
     stimes = [FIRST_US + n * STEP_US for n in range(len(lines))]
     decoded, bad = kernel.source_codec(source).decode(

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from borealis_py.app.check import check_recovery
 from borealis_py.app.errors import LaunchError
+from borealis_py.app.recovering.allowed import check_recovery
 from borealis_py.app.state import AppState, app_names, read_settings
 from borealis_py.log.base import Log
 from borealis_py.query import format_duration

@@ -20,7 +20,9 @@ def plan_of(state: AppState, source: str) -> IngressPlan:
             state.origin,
             ahead_max_us=timing.ahead_max_us,
             row_max_bytes=timing.row_max_bytes,
+            called=part_name(source, name),
         )
-        for i in range(spec.inputs)
+        for i, name in enumerate(spec.input_names())
     )
-    return IngressPlan(spec, state.spec.sources[source], targets)
+    begun = state.spec.beginnings.get(source)
+    return IngressPlan(spec, state.spec.sources[source], targets, None if begun is None else begun.offsets)

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 
 import msgspec
 
-from borealis_py.app.foreign import check_waits
-from borealis_py.app.state import GONE_S, RECENT_MS, AppState, NoSuchApp, StatusReader, put_settings
+from borealis_py.app.state import GONE_S, RECENT_MS, AppState, StatusReader, UnknownName, put_settings
+from borealis_py.app.waits import check_waits
 from borealis_py.ingress.source_settings import SourceSettings
 from borealis_py.log import topics
 from borealis_py.log.base import Feed, Log, Lookup
@@ -83,7 +83,7 @@ def refuse_other(state: AppState, source: str) -> None:
         return
     spec, name, ours = state.spec, base_name(source), ", ".join(state.spec.ingresses) or "none"
     if name in spec.ingresses:
-        raise NoSuchApp(f"{source!r} is an input of source {name!r}: settings are the source's. Name {name!r}")
+        raise UnknownName(f"{source!r} is an input of source {name!r}: settings are the source's. Name {name!r}")
     if name in spec.sources:
         why = f"source {source!r} has publishers, and reads no topic of other programs; sources that do:"
     elif source in spec.all_nodes:
@@ -91,7 +91,7 @@ def refuse_other(state: AppState, source: str) -> None:
     else:
         hint = did_you_mean(source, spec.sources) or ";"
         why = f"there is no source {source!r}{hint} sources that read topics of others:"
-    raise NoSuchApp(f"app {state.name!r}: {why} {ours}")
+    raise UnknownName(f"app {state.name!r}: {why} {ours}")
 
 
 def check_skip(log: Log, state: AppState, source: str, partition: int) -> None:
@@ -105,7 +105,7 @@ def check_skip(log: Log, state: AppState, source: str, partition: int) -> None:
     spec, known = state.spec.ingresses[source], copied_partitions(log, state, source)
     if partition not in known:
         there = ", ".join(map(str, sorted(known))) or "none yet: its ingress has not begun to copy it"
-        raise NoSuchApp(
+        raise UnknownName(
             f"source {source!r}: topic {spec.topic!r} has no partition {partition} that was ever copied. Partitions: "
             f"{there}"
         )
@@ -120,7 +120,8 @@ def check_skip(log: Log, state: AppState, source: str, partition: int) -> None:
         owner = next((s for s in _of(reader, source) if s.role is IngressRole.OWNER and not _old(s)), None)
     if owner is None:
         return
-    fed = {part_name(source, i) for i in _fed_by(state, source, partition)}
+    names = spec.input_names()
+    fed = {part_name(source, names[i]) for i in _fed_by(state, source, partition)}
     waits = [one for one in owner.inputs if one.name in fed and one.missing]
     others = all(one.unreadable and partition not in one.unreadable for one in waits)
     if not waits or others:

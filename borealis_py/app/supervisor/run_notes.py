@@ -73,7 +73,7 @@ def read(path: str) -> dict[str, Any]:
     try:
         with open(path, encoding="utf-8") as file:
             note = json.load(file)
-    except (OSError, ValueError):
+    except (OSError, ValueError, RecursionError):
         return {}
     return note if isinstance(note, dict) else {}
 
@@ -86,7 +86,11 @@ def ready_since(path: str, note: dict[str, Any]) -> float | None:
     """
     ready = read(f"{path}.ready")
     since = ready.get("since_s")
-    return float(since) if isinstance(since, int | float) and ready.get("run") == note.get("run") else None
+    if not isinstance(since, int | float) or ready.get("run") != note.get("run"):
+        return None
+    with suppress(OverflowError):
+        return float(since)
+    return None
 
 
 def exit_code(path: str, note: dict[str, Any]) -> int | None:

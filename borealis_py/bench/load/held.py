@@ -39,7 +39,8 @@ def hold(stage: Stage, running: Running, sources: Iterable[str], readers: Collec
         BenchError: one reads on.
     """
     name = running.state.name
-    put_settings(stage.log, name, {f"fail/{source}": SourceFailure(HELD_US) for source in sources})
+    failure = SourceFailure(HELD_US, running.state.app_uid)
+    put_settings(stage.log, name, {f"fail/{source}": failure for source in sources})
     reader = StatusReader(stage.log, name, running.started_ms)
     deadline = time.monotonic() + TIMEOUT_S
     try:
@@ -57,7 +58,8 @@ def hold(stage: Stage, running: Running, sources: Iterable[str], readers: Collec
 def let_go(stage: Stage, running: Running, sources: Iterable[str]) -> float:
     """Have them read again. Returns when, in seconds since 1970: now."""
     at_us = SystemClock().wall_us() + LET_GO_US
-    put_settings(stage.log, running.state.name, {f"fail/{source}": SourceFailure(at_us) for source in sources})
+    failure = SourceFailure(at_us, running.state.app_uid)
+    put_settings(stage.log, running.state.name, {f"fail/{source}": failure for source in sources})
     time.sleep(max(0.0, at_us / 1e6 - time.time()))
     return at_us / 1e6
 

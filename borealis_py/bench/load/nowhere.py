@@ -63,6 +63,8 @@ class NowhereReader:
 
 
 class NowhereAppender:
+    clock_ahead_us = None
+
     def __init__(self, log: Nowhere, wake: Wake) -> None:
         self._log, self._wake = log, wake
         self._delivered: list[Delivery] = []

@@ -11,7 +11,7 @@ import typer
 
 from borealis_py.cli.console import fail, print_json, say, waiting
 from borealis_py.cli.context import Context, open_context
-from borealis_py.cli.options import AppName, Bootstrap, DataDir, Json
+from borealis_py.cli.options import AppName, Bootstrap, DataDir, Json, app_file
 
 if TYPE_CHECKING:
     from borealis_py.app.audited import AuditPlace
@@ -24,7 +24,11 @@ def audit(
     query: Annotated[str | None, typer.Argument(help="A query; default: all of them.", show_default=False)] = None,
     file: Annotated[
         Path | None,
-        typer.Argument(help="The app's file: audit with its queries instead of the broker's.", show_default=False),
+        typer.Argument(
+            help="The app's file: audit with its queries instead of the broker's.",
+            show_default=False,
+            callback=app_file,
+        ),
     ] = None,
     whole: Annotated[bool, typer.Option("--whole", help="Count rows that are not published yet as missing.")] = False,
     no_spark: Annotated[bool, typer.Option("--no-spark", help="Recompute in this process; needs no Java.")] = False,

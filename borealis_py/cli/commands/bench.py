@@ -239,7 +239,7 @@ def _show_failover(figures: FailoverFigures) -> None:
         "How long a stream stands still when a replica is killed (kill -9), beyond its ordinary spacing\n"
         "quiet: the same in as much time without a kill, before each of them"
     )
-    print_table(title, columns, rows)
+    print_table(title, columns, rows, ("spacing ms>", "quiet max ms>", "p50 ms>", "kills>"))
     c, n = figures.content, figures.tentative
     out().print(f"live stream: {n} buckets were tentative first, though one replica of each node lived")
     out().print(

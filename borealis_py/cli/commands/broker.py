@@ -53,10 +53,10 @@ def status(data_dir: DataDir = None, json: Json = False) -> None:
             }
         )
     else:
-        memory = f"{found.rss_bytes / 1e6:.0f} MB" if found.rss_bytes else "-"
+        memory = f"{found.rss_bytes / 1e6:.0f} MB RSS" if found.rss_bytes else "-"
         row = ["running" if found.running else "stopped", found.bootstrap or "-", str(found.pid or "-"), memory]
         columns = ["broker", "bootstrap", "pid>", "memory>", "version", "data"]
-        print_table("", columns, [[*row, found.version, str(found.data_dir)]])
+        print_table("", columns, [[*row, found.version, str(found.data_dir)]], ("version", "memory>", "pid>", "data"))
     raise typer.Exit(0 if found.running else 1)
 
 

@@ -1,4 +1,5 @@
-"""`borealis check`: check an app without a broker (unless it has to be asked how many partitions a topic has)."""
+"""`borealis check`: check an app without a broker (unless it has to be asked how many partitions a topic has). Where
+one answers, the app's topics are checked, too: whether they have room for its rows."""
 
 from __future__ import annotations
 
@@ -8,8 +9,16 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from borealis_py.cli.console import print_json, print_table, say
-from borealis_py.cli.foreign import check_clusters, print_topics, say_remarks, with_asked_inputs
-from borealis_py.cli.options import Json
+from borealis_py.cli.context import open_context
+from borealis_py.cli.foreign import (
+    check_clusters,
+    check_topics,
+    print_topics,
+    say_absent_columns,
+    say_remarks,
+    with_asked_inputs,
+)
+from borealis_py.cli.options import Json, app_file
 
 if TYPE_CHECKING:
     from borealis_py.app.check import NodeReport
@@ -17,7 +26,7 @@ if TYPE_CHECKING:
     from borealis_py.query.recovery import RecoveryPlan
     from borealis_py.query.spec import AppSpec
 
-AppFile = Annotated[Path, typer.Argument(help="The Python file with the app.", show_default=False)]
+AppFile = Annotated[Path, typer.Argument(help="The Python file with the app.", show_default=False, callback=app_file)]
 
 
 Rows = Annotated[
@@ -31,26 +40,44 @@ Rows = Annotated[
 ]
 
 
-def check(file: AppFile, rows: Rows = None, json: Json = False) -> None:
+Broker = Annotated[
+    bool,
+    typer.Option(
+        "--broker",
+        help="Also read the newest records of the app's topics, and name columns that none of them has.",
+    ),
+]
+
+
+def check(file: AppFile, rows: Rows = None, broker: Broker = False, json: Json = False) -> None:
     """Load the app and every node as a replica would, and describe them.
 
     Python functions are called on rows: again, in parts, and in a second process with another hash seed, time zone and
     number of threads. One that gives another result is an error, with the first difference.
     """
-    from borealis_py.app.check import check as check_app
-    from borealis_py.app.check import check_places
     from borealis_py.app.loader import load_spec
     from borealis_py.config.config import load
+    from borealis_py.runtime.lean_imports import hidden
 
     config = load()
-    spec = with_asked_inputs(load_spec(file), config)
+    spec = load_spec(file)  # first: the file may want pandas
+    with hidden("pandas"):  # the engine would load it, for 0.2 s, and has no use for it here
+        from borealis_py.app.check import check as check_app
+        from borealis_py.app.check import check_places
+
+        spec = with_asked_inputs(spec, config)
     timing = config.protocol_timing()
     reports = check_app(spec, timing)
     check_places(spec.name, config.checkpoints)
     check_clusters(spec, config)
+    check_topics(spec, config, timing.row_max_bytes)
     if spec.functions or rows:
         _try_functions(spec, rows or [])
-    say_remarks(spec, timing)
+    say_remarks(spec, timing, checked=True)
+    if broker:
+        context = open_context()
+        context.check_broker()
+        say_absent_columns(spec, context, timing)
     if json:
         print_json(_as_json(spec, reports, timing))
         return
@@ -128,7 +155,7 @@ def _print(spec: AppSpec, reports: list[NodeReport], timing: Timing) -> None:
         name = r.name if parts is None else f"{r.name}\n{parts.count} partitions by {', '.join(parts.by)}"
         way = [_way(r.recovery)] if stands_by else []
         rows.append([name, ", ".join(r.inputs), result, r.operator_class, replicas, *way, wait])
-    print_table("", columns, rows)
+    print_table("", columns, rows, ("class", "replicas>", "waits for an input>", "recovery", "inputs in order"))
     nodes = {q: [r.name for r in reports if q in r.serves] for q in spec.queries}
     print_table(
         "",
@@ -142,6 +169,7 @@ def _print(spec: AppSpec, reports: list[NodeReport], timing: Timing) -> None:
             ]
             for name, query in spec.queries.items()
         ],
+        ("nodes", "least>"),
     )
 
 

@@ -2,20 +2,32 @@
 
 from __future__ import annotations
 
+import typer
+
 from borealis_py.cli.console import say, waiting
 from borealis_py.cli.options import AppName, DataDir
 
 
 def down(app: AppName = None, data_dir: DataDir = None) -> None:
-    """Stop an app's replicas and ingresses on this machine. `up` continues where they stopped."""
-    from borealis_py.app.errors import LaunchError
-    from borealis_py.app.replicas import ReplicaProcesses, apps_here
+    """Stop an app's replicas and ingresses on this machine. `up` continues where they stopped.
+
+    Of an app that was started here and does not run, there is nothing to do, which is no error.
+    """
+    from borealis_py.app.replicas import ReplicaProcesses, apps_here, apps_known_here
     from borealis_py.config.config import load
+    from borealis_py.query.errors import did_you_mean
 
     directory = load(data_dir=data_dir).data_dir
     running = apps_here(directory)
     if app is None and len(running) > 1:
-        raise LaunchError(f"several apps run here: {', '.join(running)}. Choose one with --app")
+        raise typer.BadParameter(f"several apps run here: {', '.join(running)}. Choose one", param_hint="--app")
+    known = apps_known_here(directory)
+    if app is not None and app not in known:
+        hint = did_you_mean(app, known) or ";"
+        raise typer.BadParameter(
+            f"no app {app!r} was ever started below {directory}{hint} apps there: {', '.join(known) or 'none'}",
+            param_hint="--app",
+        )
     chosen = app if app is not None else next(iter(running), None)
     if chosen is None or chosen not in running:
         named = f" of app {chosen!r}" if chosen else ""

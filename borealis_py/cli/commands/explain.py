@@ -50,12 +50,16 @@ def explain(file: AppFile, rate: Rate = None, bootstrap: Bootstrap = None, json:
     to one replica. Each node is tried here, on rows of its sources or made-up ones. The way that the
     node has is marked (now): of an app that runs the one that `borealis recovery` has set.
     """
-    from borealis_py.app.explain import explain as explained
     from borealis_py.app.loader import load_spec
     from borealis_py.node.checkpoint_topic import KAFKA
+    from borealis_py.runtime.lean_imports import hidden
 
     context = open_context(bootstrap)
-    spec, timing = with_asked_inputs(load_spec(file), context.config), context.config.protocol_timing()
+    spec = load_spec(file)  # first: the file may want pandas
+    with hidden("pandas"):  # the engine would load it, for 0.2 s, and has no use for it here
+        from borealis_py.app.explain import explain as explained
+
+        spec, timing = with_asked_inputs(spec, context.config), context.config.protocol_timing()
     check_clusters(spec, context.config)
     given = given_rates(rate or [], spec)
     found = explained(spec, timing)
@@ -130,7 +134,7 @@ def _print_growth(grows: Mapping[str, Growth]) -> None:
             rows.append([topic, "", of.unknown])
         else:
             rows.append([topic, _bytes_shown(of.bytes_a_day), f"{of.records} records of {of.seconds:.1f} s"])
-    print_table("", ["topic", "grows a day>", "measured by"], rows)
+    print_table("", ["topic", "grows a day>", "measured by"], rows, ("measured by",))
 
 
 def _bytes_shown(size: float) -> str:
@@ -148,7 +152,7 @@ def as_json(found: Explanation) -> dict[str, Any]:
         "app": spec.name,
         "hash": spec.hash,
         "bucket_us": spec.bucket_us,
-        "sources": spec.sources,
+        "sources": {spec.shown(source): columns for source, columns in spec.sources.items()},
         "nodes": {plan.report.name: _node(plan) for plan in found.nodes},
         "queries": {plan.name: _query(plan) for plan in found.queries},
         "topics": {t.name: {"partitions": t.partitions, "holds": t.holds} for t in found.topics},
@@ -202,7 +206,7 @@ def _print(found: Explanation) -> None:
             [
                 plan.report.name,
                 ", ".join(plan.report.serves),
-                ", ".join(plan.report.inputs),
+                ", ".join(plan.reads),
                 str(plan.replicas),
                 shown(plan.report.delays.wait_us),
                 shown(plan.delta_us),
@@ -210,6 +214,7 @@ def _print(found: Explanation) -> None:
             ]
             for plan in found.nodes
         ],
+        least=("of query", "for a late one>", "replicas>", "on failure"),
     )
     print_table(
         "",
@@ -224,16 +229,18 @@ def _print(found: Explanation) -> None:
             ]
             for plan in found.queries
         ],
+        least=("nodes", "on failure", "least>", "+ slack>", "+ hops>", "= wait>"),
     )
-    print_table("", ["without", "tentative (completeness)", "nothing new", "stable"], _losses(found))
-    print_table("", ["topic", "partitions>", "holds"], [[t.name, str(t.partitions), t.holds] for t in found.topics])
+    print_table("", ["without", "tentative (completeness)", "nothing new", "stable"], _losses(found), ("stable",))
+    kept = [[t.name, str(t.partitions), t.holds] for t in found.topics]
+    print_table("", ["topic", "partitions>", "holds"], kept, ("partitions>",))
 
 
 def _losses(found: Explanation) -> list[list[str | Text]]:
     rows: list[list[str | Text]] = []
     for lost, effects in found.losses.items():
         said = _by_outcome(effects)
-        what = f"source {lost}" if lost in found.spec.sources else f"node {lost}"
+        what = f"node {lost}" if lost in found.spec.nodes else f"source {lost}"
         what += f" ({found.fed_by[lost]})" if lost in found.fed_by else ""
         cells = [Text(", ".join(said.get(kind, [])), style) for kind, style in _SHOWN]
         rows.append([what, *cells])

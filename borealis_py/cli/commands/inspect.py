@@ -43,8 +43,15 @@ def inspect(
     from borealis_py.observe.topic_formats import in_registry, recognised
     from borealis_py.observe.topic_sample import sample
     from borealis_py.observe.topic_survey import survey
+    from borealis_py.query.errors import did_you_mean
 
     context = open_context(bootstrap)
+    if cluster is not None and cluster not in context.config.clusters:
+        hint = did_you_mean(cluster, context.config.clusters) or ";"
+        known = ", ".join(context.config.clusters) or "none"
+        raise typer.BadParameter(f"{cluster!r}{hint} `clusters:` has {known}", param_hint="--cluster")
+    if cluster is None:
+        context.check_broker()
     partitions, found = sample(cluster_of(context.config, context.log, cluster), topic, records)
     form = recognised(found)
     if in_registry(form):
@@ -53,7 +60,7 @@ def inspect(
     if json:
         print_json({**asdict(seen), "suggested_lateness_us": seen.lateness_us, "call": seen.call(cluster)})
         return
-    _print(seen, cluster)
+    show(seen, cluster)
 
 
 def _by_registry(form: SampledFormat, records: Sequence[Record], config: Config, cluster: str | None) -> SampledFormat:
@@ -76,7 +83,8 @@ def _by_registry(form: SampledFormat, records: Sequence[Record], config: Config,
     return form
 
 
-def _print(seen: TopicSurvey, cluster: str | None) -> None:
+def show(seen: TopicSurvey, cluster: str | None) -> None:
+    """Print what a survey has found, and the call that reads the topic; `cluster`: as the command has it."""
     from borealis_py.cli.replica_table import duration, per_second
     from borealis_py.observe.topic_formats import REGISTERED
     from borealis_py.query.ingress_spec import FORMATS
@@ -109,8 +117,13 @@ def _print(seen: TopicSurvey, cluster: str | None) -> None:
             "",
             ["field", "type", "in records>", "null>", "left out because"],
             [[f.name, f.type or "", str(f.present), str(f.null or ""), f.why] for f in seen.fields],
+            ("null>", "in records>"),
         )
     call = seen.call(cluster)
+    for field in seen.passed_over:
+        say(f"the time of a record is taken from Kafka; a field looks like one: {field}", "yellow")
+    if seen.too_late:
+        say(seen.too_late, "yellow")
     if call:
         out().print(call, markup=False, soft_wrap=True)
     elif seen.format.startswith(REGISTERED):

@@ -13,7 +13,7 @@ import typer
 
 from borealis_py.cli.console import INTERRUPTED, fail, say, waiting
 from borealis_py.cli.context import open_context
-from borealis_py.cli.options import AppName, Bootstrap
+from borealis_py.cli.options import AppName, Bootstrap, rows_file
 from borealis_py.config.signals import setting
 
 if TYPE_CHECKING:
@@ -31,6 +31,13 @@ class BoundaryOption(StrEnum):
     data = "data"
 
 
+class TimeUnit(StrEnum):
+    s = "s"
+    ms = "ms"
+    us = "us"
+    ns = "ns"
+
+
 class Format(StrEnum):
     csv = "csv"
     jsonl = "jsonl"
@@ -38,10 +45,26 @@ class Format(StrEnum):
 
 def publish(
     stream: Annotated[str, typer.Argument(help="A source of the app.", show_default=False)],
-    file: Annotated[str, typer.Argument(help="CSV with a header, or JSON lines; - is standard input.")],
+    file: Annotated[
+        str, typer.Argument(help="CSV with a header, or JSON lines; - is standard input.", callback=rows_file)
+    ],
     stime: Annotated[
         str | None,
-        typer.Option("--stime", help="Column with each row's time: microseconds or ISO 8601. Without: the clock."),
+        typer.Option("--stime", help="Column with each row's time: a number or ISO 8601. Without: the clock."),
+    ] = None,
+    stime_unit: Annotated[
+        TimeUnit | None,
+        typer.Option(
+            "--stime-unit",
+            help="What a number in that column counts since 1970.",
+            show_default="us; numbers that look like another unit are refused",
+        ),
+    ] = None,
+    stime_format: Annotated[
+        str | None,
+        typer.Option(
+            "--stime-format", help='How text in that column is written, like "%d.%m.%Y %H:%M:%S"; UTC without %z.'
+        ),
     ] = None,
     speed: Annotated[
         int | None,
@@ -62,6 +85,12 @@ def publish(
         typer.Option("--base", help="The input's time that is replayed at --start.", show_default="the first row's"),
     ] = None,
     format: Annotated[Format | None, typer.Option("--format", help="Needed where the name does not show it.")] = None,
+    null: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--null", help="A value of CSV that means null, like NA; may be repeated. An empty one always does."
+        ),
+    ] = None,
     lateness: Annotated[
         str | None,
         typer.Option(
@@ -101,13 +130,18 @@ def publish(
         raise typer.BadParameter("a replay needs the column with each row's time", param_hint="--stime")
     if speed is None and (start or base):
         raise typer.BadParameter("--start and --base belong to a replay", param_hint="--speed")
+    if stime is None and (stime_unit is not None or stime_format is not None):
+        raise typer.BadParameter("they are about the column with each row's time", param_hint="--stime")
     lateness_us = _lateness(stime, speed, lateness, boundary)
     from borealis_py.client.ingest import open_rows
+    from borealis_py.query.times import time_form
+
+    form = time_form(stime_unit and stime_unit.value, stime_format, "--stime-unit", "--stime-format")
 
     context = open_context(bootstrap)
     state = context.app(app)
     schema = state.published_schema(stream)
-    with open_rows(file, schema, stime, format and format.value) as source:
+    with open_rows(file, schema, stime, format and format.value, form, null or ()) as source:
         first_us = None if stime is None else source.first_us(PEEK_ROWS)
         pace = None if speed is None else _pace(state, speed, start, base, first_us)
         if first_us is not None:
@@ -190,12 +224,12 @@ def _boundaries(kinds: Any, stime: str | None, pace: ReplayPace | None, boundary
 
 def _pace(state: AppState, speed: int, start: str | None, base: str | None, first_us: int | None) -> ReplayPace:
     from borealis_py.app.origin import parse
-    from borealis_py.client.ingest import IngestError
+    from borealis_py.client.ingest import WrongOption
     from borealis_py.client.pump import ReplayPace
 
     base_us = first_us if base is None else parse(base, "--base")
     if base_us is None:
-        raise IngestError("none of the first rows has a time, so say with --base which time the replay starts at")
+        raise WrongOption("none of the first rows has a time, so say with --base which time the replay starts at")
     if start == "origin":
         return ReplayPace(base_us, _origin_us(state), speed)
     start_us = time.time_ns() // 1000 if start in (None, "now") else parse(str(start), "--start")
@@ -210,16 +244,9 @@ def _origin_us(state: AppState) -> int:
 
 def _warn_of_times(state: AppState, stream: str, first_us: int, paced: bool) -> None:
     from borealis_py.app.origin import show
-    from borealis_py.query.units import TIME_UNITS, unit_of
 
-    origin_us, unit = _origin_us(state), unit_of(first_us)
-    if unit not in (None, "us"):
-        say(
-            f"warning: times of {stream} seem to be {TIME_UNITS[unit][0]}, and are taken as microseconds: "
-            f"the first is {first_us}. Convert the column",
-            "yellow",
-        )
-    elif first_us < origin_us and not paced:
+    origin_us = _origin_us(state)
+    if first_us < origin_us and not paced:
         say(
             f"warning: {stream} begins before the app's origin {show(origin_us)}: such rows are late and go to "
             f"{state.name}.deadletter. `borealis up --reset --origin TIME` begins earlier",

@@ -50,7 +50,7 @@ def status(bootstrap: Bootstrap = None, app: AppName = None, data_dir: DataDir =
     for line in (*noted, *fate_lines(fates, now_us, here.kept)):
         say(line, "yellow")
     console = out()
-    console.print(replica_table(state, statuses, now_us, console.width, fates=fates))
+    console.print(replica_table(state, statuses, now_us, fates=fates))
     if state.spec.ingresses:
         console.print(ingress_table(state, ingresses, now_us))
     if there:

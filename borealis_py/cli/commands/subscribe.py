@@ -19,7 +19,7 @@ from borealis_py.cli.options import AppName, Bootstrap, Json
 from borealis_py.config.signals import setting
 
 if TYPE_CHECKING:
-    from borealis_py.app.state import AppState
+    from borealis_py.app.state import AppState, Statuses
 
 
 class ViewOption(StrEnum):
@@ -56,11 +56,16 @@ def subscribe(
     app: AppName = None,
     json: Json = True,
 ) -> None:
-    """Follow a query's results: one JSON object per line, until Ctrl-C, --count or the end of the sources."""
+    """Follow a query's results: one JSON object per line, until Ctrl-C, --count or the end of the sources.
+
+    `borealis read` prints the results that there are, and ends.
+    """
     context = open_context(bootstrap)
     state = context.app(app)
     _check(state, query, view, replica)
-    if not _runs(context, state, query):
+    statuses = _statuses(context, state)
+    _say_late(state, query, statuses)
+    if not _runs(state, query, statuses):
         say(
             f"no replica of {query} runs: printing the results there are; more come once one runs (`borealis up`)",
             "yellow",
@@ -82,22 +87,40 @@ def subscribe(
                 stop.wait()
         finally:
             lines.close()  # type: ignore[attr-defined]  # a generator: closes the consumers
+            _say_late(state, query, _statuses(context, state), but=statuses)
     if stop.is_set():
         raise typer.Exit(INTERRUPTED)
 
 
-def _runs(context: Context, state: AppState, query: str) -> bool:
-    """Whether any replica of the query, or node, has reported lately."""
-    from borealis_py.app.replica_health import health_of
+def _statuses(context: Context, state: AppState) -> Statuses:
+    """What replicas have reported lately."""
     from borealis_py.app.state import GONE_S, StatusReader
 
-    now_us = time.time_ns() // 1000
-    with closing(StatusReader(context.log, state.name, now_us // 1000 - int(GONE_S * 1000))) as reader:
+    since_ms = time.time_ns() // 1_000_000 - int(GONE_S * 1000)
+    with closing(StatusReader(context.log, state.name, since_ms)) as reader:
         reader.poll()
-        return any(
-            query in (node, node.partition(".")[0]) and not health_of(status, state.spec.bucket_us, now_us).gone
-            for (node, _), status in reader.newest.items()
-        )
+        return dict(reader.newest)
+
+
+def _runs(state: AppState, query: str, statuses: Statuses) -> bool:
+    """Whether any replica of the query, or node, has reported lately."""
+    from borealis_py.app.replica_health import health_of
+
+    now_us = time.time_ns() // 1000
+    return any(
+        query in (node, node.partition(".")[0]) and not health_of(status, state.spec.bucket_us, now_us).gone
+        for (node, _), status in statuses.items()
+    )
+
+
+def _say_late(state: AppState, query: str, statuses: Statuses, but: Statuses | None = None) -> None:
+    """Tell of rows that came too late for results of the query, unless `but` has it already."""
+    from borealis_py.cli.replica_table import too_late
+
+    told = set() if but is None else set(too_late(state, query, but))
+    for line in too_late(state, query, statuses):
+        if line not in told:
+            say(line, "yellow")
 
 
 def _check(state: AppState, query: str, view: ViewOption, replica: int) -> None:

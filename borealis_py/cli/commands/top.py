@@ -53,12 +53,15 @@ def top(
 ) -> None:
     """Watch all replicas of all nodes, and their events, until q or Ctrl-C."""
     from borealis_py.observe.follower import Follower
-    from borealis_py.query import QueryError, parse_duration
+    from borealis_py.query import parse_duration
+    from borealis_py.query.errors import WrongValue
 
     every_us = parse_duration(every, "--every")
     if every_us < LEAST_US:
-        raise QueryError(f"--every: {every} is too short; use at least 100ms")
-    follower = Follower(open_context(bootstrap).log, app)
+        raise WrongValue(f"--every: {every} is too short; use at least 100ms")
+    context = open_context(bootstrap)
+    context.check_broker()
+    follower = Follower(context.log, app)
     stop = threading.Event()
     with setting(stop, *SIGNALS):
         if sys.stdout.isatty() and count is None and not json:
@@ -115,7 +118,7 @@ def picture(view: AppSnapshot, width: int, height: int | None, how: str) -> Rend
     """
     from borealis_py.observe.ingress_overview import ingress_remarks
 
-    table = replica_table(view.state, view.statuses, view.now_us, width, view.rates)
+    table = replica_table(view.state, view.statuses, view.now_us, view.rates)
     told = remarks(view.state, view.statuses, view.now_us)
     notes = [Text(line, "yellow") for line in (*told, *ingress_remarks(view.state, view.ingresses, view.now_us))]
     if view.problem:

@@ -11,9 +11,16 @@ import typer
 from borealis_py.cli.commands.check import AppFile
 from borealis_py.cli.console import INTERRUPTED, say, waiting
 from borealis_py.cli.context import Context, open_context
-from borealis_py.cli.foreign import check_clusters, first_foreign_us, say_remarks, with_described_inputs
+from borealis_py.cli.foreign import (
+    check_clusters,
+    first_foreign_us,
+    foreign_beginnings,
+    say_left_out,
+    say_remarks,
+    with_described_inputs,
+)
 from borealis_py.cli.options import Bootstrap, DataDir, Http
-from borealis_py.cli.retaining import fit_segments
+from borealis_py.cli.retaining import accept_all_times, fit_segments, say_copies
 
 if TYPE_CHECKING:
     from borealis_py.app.launch import Pids
@@ -92,12 +99,14 @@ def up(
     die are restarted by a small supervisor, until `borealis down`.
     """
     check_host(host, master)
+    from borealis_py.app.clocks import ahead_of_broker_us
     from borealis_py.app.loader import load_spec
     from borealis_py.app.process_spec import ProcessSpec
     from borealis_py.app.replicas import ReplicaProcesses
     from borealis_py.app.sources.ended import ended_sources
     from borealis_py.app.timing import differences
     from borealis_py.app.up_lock import alone
+    from borealis_py.log.clock import apart
     from borealis_py.node.code_storage import StoredCode
     from borealis_py.query import format_duration
     from borealis_py.runtime.lean_imports import hidden
@@ -110,6 +119,7 @@ def up(
         from borealis_py.app import launch
         from borealis_py.app.check import check_places
         from borealis_py.app.settings import kept_too_short_now
+        from borealis_py.app.topics import AppTopics
 
         reports = launch.check(spec, timing)
     check_clusters(spec, context.config)
@@ -117,6 +127,7 @@ def up(
     processes = ReplicaProcesses(context.data_dir, spec.name)
     if not describe_only:
         check_places(spec.name, context.config.checkpoints, processes.directory)
+    context.check_broker()  # last: what is wrong with the file or a place comes first
     if reset or not describe_only:
         ctx.with_resource(alone(context.data_dir, spec.name, partial(say, style="yellow")))
     if reset:
@@ -127,8 +138,17 @@ def up(
     with waiting(f"describing app {spec.name} at {context.log.bootstrap}"):
         before = launch.described(context.log, spec.name)
         first = partial(first_foreign_us, spec, context, timing)
-        state = launch.describe(context.log, spec, reports, origin, time.time_ns() // 1000, timing, first)
+        begun = partial(foreign_beginnings, spec, context, timing)
+        known = AppTopics(context.log, spec, [one.topic for one in spec.ingresses.values() if one.cluster is None])
+        now_us = time.time_ns() // 1000
+        state = launch.describe(context.log, spec, reports, origin, now_us, timing, first, begun, known)
+    if before is None:
+        say_left_out(state.spec)
     fit_segments(context.log, state)
+    accept_all_times(context.log, state.spec, known)
+    say_copies(state.spec, context, known)
+    if differs := apart(ahead_of_broker_us(context.log, state.name)):
+        say(f"{differs}: results are right all the same, but set it: a publisher here may go by it", "yellow")
     if before is not None:
         given = ctx.get_parameter_source("origin")
         if given is not None and given.name == "COMMANDLINE":
@@ -196,6 +216,7 @@ def _start(
     from borealis_py.app.child_processes import terminated_as_interrupt
     from borealis_py.app.replicas import process_of
     from borealis_py.app.supervision import available
+    from borealis_py.cli.replica_table import too_late
     from borealis_py.runtime.spark import class_archive
 
     if spec.host == "spark":
@@ -230,6 +251,8 @@ def _start(
         nodes = ", ".join(state.spec.ingresses if process.ingress else runs)
         told = "was running" if process in before else "started"
         say(f"{process} {told} (pid {pid}): {nodes}; log {processes.log_file(process)}{urls.get(process, '')}")
+    for line in dict.fromkeys(line for query in state.spec.queries for line in too_late(state, query, seen)):
+        say(line, "yellow")
     names = ", ".join(f"{state.name}.{query}" for query in state.spec.queries)
     say(f"app {state.name} is up. Corrected streams: {names} at {context.log.bootstrap}", "bold green")
 

@@ -117,5 +117,12 @@ def _described(state: AppState) -> CheckedApp:
         nodes.append(CheckedNode(name, node.inputs, schema, node.replicas, readers, lookback, query, one_runs))
     rules = state.timing.ahead_max_us, state.timing.row_max_bytes
     return CheckedApp(
-        state.name, state.app_uid, state.origin, runs.bucket_us, *rules, sources=runs.sources, nodes=tuple(nodes)
+        state.name,
+        state.app_uid,
+        state.origin,
+        runs.bucket_us,
+        *rules,
+        sources=runs.sources,
+        nodes=tuple(nodes),
+        called=runs.input_names,
     )

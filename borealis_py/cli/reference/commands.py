@@ -17,8 +17,8 @@ line, shows tracebacks and log messages. Options win over environment variables 
 ([configuration](configuration.md)). Tables, rows and JSON go to standard output, everything else to
 standard error: also what `retain`, `recovery NODE` and `audit` report.
 
-Exit codes: 0 done, 1 it could not be done, 2 wrong usage, 130 interrupted. Those of replica processes are
-[a table of their own](exit-codes.md). This page is generated from the code.
+Exit codes: 0 done, 1 it could not be done, 2 wrong usage, 130 interrupted ([which is which](exit-codes.md)). This
+page is generated from the code.
 """
 
 

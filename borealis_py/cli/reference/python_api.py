@@ -8,21 +8,22 @@ import re
 from collections.abc import Iterator
 
 from borealis_py import api, testing
-from borealis_py.client import publisher, stimes, subscriber
+from borealis_py.client import publisher, reading, stimes, subscriber
 from borealis_py.query import app, errors, stream, tables
 
 HEAD = """# Python API
 
-`from borealis_py import App, QueryError, publisher, subscribe`. These return objects of the other classes on this page.
-`from borealis_py.testing import World, run` is for [tests of your app](../how-to/testing.md). This page is generated
-from the code.
+`from borealis_py import App, QueryError, publisher, read, subscribe`. These return objects of the other classes on this
+page. `from borealis_py.testing import World, run` is for [tests of your app](../how-to/testing.md). This page is
+generated from the code.
 """
 CLASSES = (app.App, stream.Stream, stream.Windowed, stream.Framed, tables.Table)
-FUNCTIONS = (api.publisher, api.subscribe)
+FUNCTIONS = (api.publisher, api.read, api.subscribe)
 FOR_TESTS = (testing.run, testing.to_stime)
 RESULTS = (
     publisher.Publisher,
     stimes.PublishCounts,
+    reading.TypedRow,
     subscriber.Row,
     subscriber.CorrectedGap,
     subscriber.LiveChange,

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 
 from borealis_py.config.reference import documented
-from borealis_py.log.ingress_status import IngressInput, IngressStatus
+from borealis_py.log.ingress_status import AbsentField, IngressInput, IngressStatus
 from borealis_py.log.messages import InputStatus, RedoStatus, Status, TrimStatus
 
 HEAD = """# Status
@@ -41,7 +41,9 @@ COLUMNS: Mapping[str, str] = MappingProxyType(
         "checkpoint": "Age of the newest durable checkpoint since it started; `none`: none yet, as of idle standbys.",
         "tuples in": "Rows it has taken from its sources.",
         "rejected": "Dead letters of its sources.",
-        "memory": "Resident memory of its process.",
+        "memory": (
+            "Of its process, every 10 s: PSS, which counts shared pages by their share; `RSS` where there is none."
+        ),
         "restarts": "How often the supervisor has started its process again; only where one has ended.",
         "inputs": "Of each: `ok`; `late` (results do not wait the full time for it); how far it is `behind`; "
         "`UNREACHABLE` (during `borealis fail source`); `ended`; `not read` of a standby that reads no input.",
@@ -120,6 +122,7 @@ def page() -> str:
         + _table("Each ingress, as seen from outside", "field", INGRESS_DERIVED.items())
         + _table("Each ingress, as it reports", "field", documented(IngressStatus))
         + _table("Each of an ingress's `inputs`", "field", documented(IngressInput))
+        + _table("Each of its `absent`", "field", documented(AbsentField))
     )
 
 

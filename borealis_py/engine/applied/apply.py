@@ -12,7 +12,8 @@ from borealis_py.engine.applied.called import CalledFunction
 from borealis_py.engine.classes import OperatorClass
 from borealis_py.engine.duck.faults import RowError
 from borealis_py.engine.operators import NodeOutputs, Rows, Slice, without_bad_rows
-from borealis_py.engine.rows import buckets_of, by_bucket, joined, row_sizes
+from borealis_py.engine.row_limit import larger
+from borealis_py.engine.rows import buckets_of, by_bucket, joined
 from borealis_py.query.names import STIME
 
 
@@ -33,9 +34,11 @@ class RowFunction:
             raise RowError(f"{self.name}: it returned {made.num_rows} rows for {batch.num_rows}", False)
         kept = [batch.column(name) for name in self._keep]
         found = pa.RecordBatch.from_arrays([*kept, *made.columns, batch.column(STIME)], schema=self.schema)
-        if self._keep and int(row_sizes(found).max(initial=0)) > self._row_max_bytes:
+        if self._keep and (how := larger(found, self._row_max_bytes)) is not None:
             raise RowError(
-                f"{self.name}: a row of the result is larger than row_max, {self._row_max_bytes} bytes", True
+                f"{self.name}: a row of the result is larger than row_max, {self._row_max_bytes} bytes: {how}; "
+                "return less, or raise `timing: row_max`",
+                True,
             )
         return found
 

@@ -9,7 +9,7 @@ from borealis_py.engine.applied.called import CalledFunction
 from borealis_py.engine.applied.loader import load
 from borealis_py.engine.applied.window_apply import GroupFunction, WindowApplyOperator
 from borealis_py.engine.statements import Relation, StatementCompiler
-from borealis_py.engine.windows import numbering
+from borealis_py.engine.windows import numbering, window_times
 from borealis_py.query.functions import CodeStore
 from borealis_py.query.names import base_name
 from borealis_py.query.plan import ApplyOp, WindowApplyOp
@@ -38,14 +38,12 @@ def apply_operator(
         assert isinstance(function, RowFunction)
         return ApplyOperator(node, source.slot, function)
     assert isinstance(function, GroupFunction)
-    bucket = c.app.bucket_us
     where = f"apply({op.function.qualname}) of {c.label}"
     return WindowApplyOperator(
         node=node,
         input=source.slot,
-        size=op.size_us // bucket,
-        every=op.every_us // bucket,
-        width_us=bucket,
+        times=window_times(c, op),
+        width_us=c.app.bucket_us,
         keys=op.keys,
         columns=tuple(source.schema.names),
         collect=None,
@@ -53,4 +51,5 @@ def apply_operator(
         schema=function.schema,
         function=function,
         rank=numbering(c, op.keys, source.schema, where),
+        whole_us=c.whole_us,
     )

@@ -13,7 +13,8 @@ from borealis_py.engine.duck.faults import RowError
 from borealis_py.engine.duck.statement import Statement
 from borealis_py.engine.operators import Partial, Rows, Slice, WindowedOperator, dead_letter_values, refuse_window
 from borealis_py.engine.poison_rows import group_numbers
-from borealis_py.engine.rows import joined, row_sizes
+from borealis_py.engine.row_limit import larger
+from borealis_py.engine.rows import joined
 from borealis_py.query.names import STIME, WINDOW_END, WINDOW_START
 
 RESULT_ROWS_MAX = 100_000
@@ -43,9 +44,11 @@ class GroupFunction:
         ends = pa.array(np.full(count, group.column(WINDOW_END)[0].as_py() - 1))
         beside = [first.column(name) for name in (WINDOW_START, WINDOW_END, *self._keys)]
         found = pa.RecordBatch.from_arrays([*beside, *made.columns, ends], schema=self.schema)
-        if self._keys and int(row_sizes(found).max(initial=0)) > self._row_max_bytes:
+        if self._keys and (how := larger(found, self._row_max_bytes)) is not None:
             raise RowError(
-                f"{self.name}: a row of the result is larger than row_max, {self._row_max_bytes} bytes", True
+                f"{self.name}: a row of the result is larger than row_max, {self._row_max_bytes} bytes: {how}; "
+                "return less, or raise `timing: row_max`",
+                True,
             )
         return found
 
@@ -79,7 +82,7 @@ class WindowApplyOperator(WindowedOperator):
 
     def _group(self, part: Slice, end: int, rows: pa.RecordBatch) -> Rows:
         """The results of one group; none if the function fails on it twice."""
-        times = [(end - self.size) * self.width_us, end * self.width_us]
+        times = [self.times.begin(end) * self.width_us, end * self.width_us]
         bounds = [pa.array(np.full(rows.num_rows, at)) for at in times]
         group = pa.RecordBatch.from_arrays([*bounds, *rows.columns], schema=self.function.input)
         if self.function.seen is not None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import duckdb
 
 from borealis_py.engine import checks
@@ -24,6 +26,8 @@ REFUSALS = (duckdb.Error, UnicodeDecodeError, MemoryError)
 """Everything the engine raises for SQL that it rejects; always reported to the user."""
 
 
+_SOURCE = re.compile(r" when casting from source column .*")
+"""The engine's name of a column, which may be one of ours; `causes` names the expression."""
 UNREADABLE = "the engine refuses it with a message that is not valid UTF-8"
 """Instead of a message that quotes half a character: some versions of Python have it, some an empty one, and replicas
 must say the same."""
@@ -46,7 +50,7 @@ def first_line(error: BaseException) -> str:
     text = "" if isinstance(error, UnicodeDecodeError) else str(error)
     if not text and isinstance(error, (UnicodeDecodeError, duckdb.Error)):
         return UNREADABLE
-    line = checks.reason_of(text.split("\n", 1)[0].strip())
+    line = _SOURCE.sub("", checks.reason_of(text.split("\n", 1)[0].strip()))
     return line if len(line) <= 300 else line[:297] + "..."
 
 

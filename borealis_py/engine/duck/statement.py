@@ -3,22 +3,24 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 import duckdb
 import pyarrow as pa
 from pyarrow import dataset
 
+from borealis_py.engine.causes import ExpressionStage, culprit, explained
 from borealis_py.engine.duck.connection import MEMORY_BYTES, connect
-from borealis_py.engine.duck.faults import RowError, judged
-from borealis_py.engine.rows import row_sizes
+from borealis_py.engine.duck.faults import REFUSALS, RowError, judged
+from borealis_py.engine.row_limit import larger
 from borealis_py.protocol.settings import ROW_MAX_BYTES
-from borealis_py.types.arrow import JSON, finished
+from borealis_py.types.arrow import JSON, check_range, finished
 from borealis_py.types.values import Misfit
 
 T = TypeVar("T")
 
+_BOUND = "bind_feed"
 REOPEN_AFTER_CALLS = 20_000
 """A connection grows by up to 2.5 kB per call (measured on 1.5.6), so it is reopened after this many calls."""
 
@@ -65,9 +67,16 @@ class Statement:
     """A prepared query over one input. `output` is the schema of its result."""
 
     def __init__(
-        self, duck: Duck, number: int, sql: Callable[[str], str], schema: pa.Schema, row_max_bytes: int
+        self,
+        duck: Duck,
+        number: int,
+        sql: Callable[[str], str],
+        schema: pa.Schema,
+        row_max_bytes: int,
+        stages: Sequence[ExpressionStage] = (),
     ) -> None:
         self._duck = duck
+        self._stages = stages
         self.row_max_bytes = row_max_bytes
         """Maximum size of a row of the result."""
         self._number = number
@@ -111,6 +120,23 @@ class Statement:
             self._feed.clear()
         return checked(single_batch(table), self.output, self.row_max_bytes)
 
+    def explained(self, batch: pa.RecordBatch, reason: str) -> str:
+        """Why these rows, which fail together, fail: the reason with the expression that does, and what to write."""
+        self._feed.set(batch)
+        try:
+            found = culprit(self._stages, f"feed{self._number}", self._fails)
+        finally:
+            self._feed.clear()
+        return explained(reason, found, batch)
+
+    def _fails(self, select: str) -> bool:
+        try:
+            table = self._duck.connection.execute(select).to_arrow_table()
+            single_batch(table).validate(full=True)
+        except (*REFUSALS, pa.ArrowInvalid):
+            return True
+        return any(_out_of_range(column) for column in single_batch(table).columns)
+
     def run_afresh(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """Run it on a connection that has run nothing before."""
         self._duck.reopen()
@@ -125,18 +151,49 @@ class Duck:
         self.row_max_bytes = row_max_bytes
         self.connection = connect(memory_bytes)
         self._statements: list[Statement] = []
+        self._bound: ScanInput | None = None
         self._calls = 0
 
-    def statement(self, sql: Callable[[str], str], schema: pa.Schema, partial: bool = False) -> Statement:
+    def statement(
+        self,
+        sql: Callable[[str], str],
+        schema: pa.Schema,
+        partial: bool = False,
+        stages: Sequence[ExpressionStage] = (),
+    ) -> Statement:
         """Prepare `sql(relation)`, where the relation holds rows of this schema. Raises duckdb.Error.
 
         Args:
             partial: its rows are parts of results, which are bounded themselves: each may be larger than a row.
+            stages: the expressions that it computes, in their order, to tell which one fails.
         """
         row_max_bytes = sys.maxsize if partial else self.row_max_bytes
-        made = Statement(self, len(self._statements), sql, schema, row_max_bytes)
+        made = Statement(self, len(self._statements), sql, schema, row_max_bytes, stages)
         self._statements.append(made)
         return made
+
+    def bind(
+        self,
+        schema: pa.Schema,
+        use: Callable[[duckdb.DuckDBPyConnection, str], T],
+        rows: pa.RecordBatch | None = None,
+    ) -> T:
+        """Call `use` with the connection and the name of a relation of this schema, which has these rows meanwhile."""
+        if self._bound is None or not self._bound.schema.equals(schema):
+            self._unbind()
+            self._bound = ScanInput(schema)
+            self.connection.register(_BOUND, self._bound)
+        if rows is not None:
+            self._bound.set(rows)
+        try:
+            return use(self.connection, _BOUND)
+        finally:
+            self._bound.clear()
+
+    def _unbind(self) -> None:
+        if self._bound is not None:
+            self.connection.unregister(_BOUND)
+            self._bound = None
 
     def count(self) -> None:
         self._calls += 1
@@ -151,26 +208,10 @@ class Duck:
             statement.prepare()
 
     def close(self) -> None:
+        self._unbind()
         for statement in self._statements:
             statement.release()
         self.connection.close()
-
-
-def with_feed(
-    duck: Duck,
-    schema: pa.Schema,
-    use: Callable[[duckdb.DuckDBPyConnection, str], T],
-    rows: pa.RecordBatch | None = None,
-) -> T:
-    """Call `use` with a relation of this schema and these rows."""
-    feed = ScanInput(schema)
-    if rows is not None:
-        feed.set(rows)
-    duck.connection.register("bind_feed", feed)
-    try:
-        return use(duck.connection, "bind_feed")
-    finally:
-        duck.connection.unregister("bind_feed")
 
 
 def checked(batch: pa.RecordBatch, schema: pa.Schema, row_max_bytes: int) -> pa.RecordBatch:
@@ -184,9 +225,17 @@ def checked(batch: pa.RecordBatch, schema: pa.Schema, row_max_bytes: int) -> pa.
         raise RowError(_invalid(batch), True) from exc
     except Misfit as exc:
         raise RowError(f"the result has {exc}", True) from exc
-    if batch.nbytes > row_max_bytes and int(row_sizes(batch).max(initial=0)) > row_max_bytes:
-        raise RowError(f"a row of the result is larger than row_max, {row_max_bytes} bytes", True)
+    if (how := larger(batch, row_max_bytes)) is not None:
+        raise RowError(f"a row of the result is larger than row_max, {row_max_bytes} bytes: {how}", True)
     return batch
+
+
+def _out_of_range(column: pa.Array) -> bool:
+    try:
+        check_range(column, column.type)
+    except Misfit:
+        return True
+    return False
 
 
 def _invalid(batch: pa.RecordBatch) -> str:

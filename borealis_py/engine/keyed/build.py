@@ -19,7 +19,7 @@ from borealis_py.engine.keyed.kept_table import DELETED, KeptTable
 from borealis_py.engine.keyed.lookup import FileLookupOperator, FoundRows, LookupOperator
 from borealis_py.engine.keyed.table_file import rows_of
 from borealis_py.engine.rows import segment_schema
-from borealis_py.engine.statements import Relation, Sql, StatementCompiler, q
+from borealis_py.engine.statements import Relation, Sql, StatementCompiler, part_of, q
 from borealis_py.query.errors import QueryError
 from borealis_py.query.names import STIME, base_name
 from borealis_py.query.plan import DistinctOp, FileLookupOp, JoinOp, LookupOp
@@ -49,6 +49,7 @@ def join_operator(c: StatementCompiler, op: JoinOp, left: Relation, right: Relat
         schema=schema,
         row_max_bytes=c.row_max_bytes,
         memory_bytes=c.memory_bytes,
+        whole_us=c.whole_us,
     )
 
 
@@ -95,7 +96,7 @@ def _found_rows(c: StatementCompiler, op: LookupOp | FileLookupOp, left: Relatio
 
 def with_deletions(c: StatementCompiler, op: LookupOp, source: Relation) -> Relation:
     """The changes of a table, with whether each deletes its key. Raises QueryError."""
-    deletes = "false"
+    deletes, stages = "false", source.stages
     if op.deleted is not None:
         place = ExpressionPlace(c.label, "deleted of table()", tuple(n for n in source.columns if n != STIME))
         expression = parse(op.deleted, place, aggregate=False)
@@ -104,10 +105,11 @@ def with_deletions(c: StatementCompiler, op: LookupOp, source: Relation) -> Rela
             raise expression.error(f"a condition must be true or false, this is {kind}")
         deletes = sql_of(c.guarded(source, expression))
         c.probe(source, deletes, expression)
+        stages = (*stages, source.stage([part_of(expression, deletes)]))
     added = f"coalesce({deletes}, false) AS {DELETED}"
     chain: Sql = lambda feed: f"SELECT *, {added} FROM ({source.select(feed)})"  # noqa: E731
     schema = source.schema.append(pa.field(DELETED, pa.bool_()))
-    return Relation(source.slot, source.base, schema, chain)
+    return Relation(source.slot, source.base, schema, chain, stages)
 
 
 def _other_keys(

@@ -6,13 +6,14 @@ row, not all rows whose frames it would be in.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
 
 from borealis_py.engine import aggregates as agg
+from borealis_py.engine.causes import ExpressionStage, NamedExpression
 from borealis_py.engine.expressions import (
     Expression,
     ExpressionPlace,
@@ -28,7 +29,7 @@ from borealis_py.engine.expressions import (
 from borealis_py.engine.keyed.build import hash_statement
 from borealis_py.engine.keyed.kept_rows import KeptRows
 from borealis_py.engine.keyed.over import OverOperator
-from borealis_py.engine.statements import Relation, Sql, StatementCompiler, q
+from borealis_py.engine.statements import Relation, Sql, StatementCompiler, part_of, q
 from borealis_py.query.names import STIME, base_name
 from borealis_py.query.plan import OverOp
 
@@ -43,7 +44,9 @@ class OverCompiler:
     def __init__(self, compiler: StatementCompiler, op: OverOp, source: Relation) -> None:
         self._c, self._op, self._source = compiler, op, source
         self._computed: dict[str, tuple[str, str, pa.DataType]] = {}  # SQL -> column, its SQL with a CAST, type
+        self._parts: list[NamedExpression] = []  # the same, for the reasons of dead letters
         self._calls = agg.Calls()
+        self._written: dict[str, Expression] = {}
         self._expressions = [self._parsed(name, text) for name, text in op.columns]
         self._outers = [self._calls.outer(expression) for expression in self._expressions]
         self._trees = [self._over_columns(tree) for tree in self._calls.trees]
@@ -54,32 +57,31 @@ class OverCompiler:
         added = "".join(f", {sql} AS {name}" for name, sql, _ in self._computed.values())
         chain: Sql = lambda feed: f"SELECT *{added} FROM ({source.select(feed)})"  # noqa: E731
         fields = [pa.field(name, kind) for name, _, kind in self._computed.values()]
-        return Relation(source.slot, source.base, pa.schema([*source.schema, *fields]), chain)
+        schema = pa.schema([*source.schema, *fields])
+        return Relation(source.slot, source.base, schema, chain, (*source.stages, source.stage(self._parts)))
 
     def build(self, rows: Relation) -> OverOperator:
         """The operator over these rows. Raises QueryError."""
         c, op = self._c, self._op
         arguments = tuple(name for name, _, _ in self._computed.values())
-        used = {
-            node["column_names"][0].lower()
-            for expression in self._expressions
-            for node in nodes(replace_aggregates(expression.tree, lambda _: "__a")[0])
-            if node["class"] == "COLUMN_REF"
-        }
+        used = set[str]().union(*(_names(replace_aggregates(e.tree, lambda _: "__a")[0]) for e in self._expressions))
         own = tuple(name for name in self._source.schema.names if name.lower() in used)
         feed = pa.schema([
             (ROW, _INT), (BACK, _INT), *(rows.schema.field(name) for name in (*arguments, *own)), (agg.POSITION, _INT)
         ])  # fmt: skip
-        itself = [f"first({q(name)}) FILTER (WHERE {BACK} = 0) AS {q(name)}" for name in own]
-        called = [f"{sql} AS __a{i}" for i, sql in enumerate(self._called(feed))]
-        inner = ", ".join([ROW, *itself, *called])
-        nested: Sql = lambda name: f"SELECT {inner} FROM {name} GROUP BY {ROW}"  # noqa: E731
-        relation = Relation(-1, feed, feed, nested)
-        selected, fields = [ROW], []
+        computed = {name: f"first({q(name)}) FILTER (WHERE {BACK} = 0) AS {q(name)}" for name in own}
+        computed |= {f"__a{i}": f"{sql} AS __a{i}" for i, sql in enumerate(self._called(feed))}
+        nested = _nested(computed.values())
+        selected, fields, parts = [ROW], [], []
         for expression, (name, _), outer in zip(self._expressions, op.columns, self._outers, strict=True):
+            over = replace(expression, tree=self._outer_tree(expression))
+            mine = _names(over.tree)
+            relation = Relation(-1, feed, feed, _nested(sql for of, sql in computed.items() if of.lower() in mine))
             cast, kind = c.column(c.type_of(relation, outer, expression), expression)
-            guarded = c.guarded(relation, replace(expression, tree=self._outer_tree(expression)))
-            selected.append(f"CAST({sql_of(guarded)} AS {cast}) AS {q(name)}")
+            guarded = c.guarded(relation, over)
+            computes = f"CAST({sql_of(guarded)} AS {cast})"
+            parts.append(part_of(self._written[name], computes))
+            selected.append(f"{computes} AS {q(name)}")
             fields.append(pa.field(name, kind))
         columns = ", ".join(selected)
         sql: Sql = lambda name: f"SELECT {columns} FROM ({nested(name)}) ORDER BY {ROW}"  # noqa: E731
@@ -93,7 +95,12 @@ class OverCompiler:
             kept=KeptRows.of(kept, op.keys, op.within_us, c.app.bucket_us),
             arguments=arguments,
             own=own,
-            statement=c.statement(sql, feed, f"over of {c.label}"),
+            statement=c.statement(
+                sql,
+                feed,
+                f"over of {c.label}",
+                stages=(ExpressionStage(nested, tuple(parts), self._source.stage(()).types),),
+            ),
             schema=pa.schema([*fields, (STIME, _INT)]),
         )
 
@@ -101,6 +108,7 @@ class OverCompiler:
         """The expression with lag(x) as an aggregate over the frame. Its types are checked where it is taken apart."""
         place = ExpressionPlace(self._c.label, f"map({name})", self._source.columns)
         expression = check_over(text, place, lambda tree: _replaced(tree, _is_lag, _lagged))
+        self._written[name] = expression
         expression = replace(
             expression, tree=_replaced(expression.tree, _is_lag, lambda lag: self._lag(expression, lag))
         )
@@ -153,6 +161,7 @@ class OverCompiler:
             self._c.probe(self._source, guarded, expression)
             name = f"__x{len(self._computed)}"
             self._computed[sql] = name, f"CAST({guarded} AS {cast})", arrow
+            self._parts.append(part_of(expression, f"CAST({guarded} AS {cast})"))
         return column_ref(self._computed[sql][0])
 
     def _called(self, feed: pa.Schema) -> list[str]:
@@ -170,6 +179,17 @@ class OverCompiler:
     def _outer_tree(self, expression: Expression) -> Tree:
         tree, _ = replace_aggregates(expression.tree, self._calls.column)
         return tree
+
+
+def _nested(columns: Iterable[str]) -> Sql:
+    """What is computed of each frame."""
+    inner = ", ".join([ROW, *columns])
+    return lambda name: f"SELECT {inner} FROM {name} GROUP BY {ROW}"
+
+
+def _names(tree: Tree) -> set[str]:
+    """The columns of a tree, in lower case."""
+    return {node["column_names"][0].lower() for node in nodes(tree) if node["class"] == "COLUMN_REF"}
 
 
 def _is_lag(node: Tree) -> bool:

@@ -90,7 +90,8 @@ class JoinOperator(KeepingOperator):
     `node`: named as the source of its dead letters. `on`, `other_on`: the key's columns, as each side spells them.
     `low_us`, `high_us`: how long after the left row the right one may be. `outer`: left rows without a pair count, too.
     `hash`: hashes keys. `left`, `right`: how their rows are kept. `schema`: of the result. `row_max_bytes`: the largest
-    row. `memory_bytes`: the limit of what a slice's pairs may take.
+    row. `memory_bytes`: the limit of what a slice's pairs may take. `whole_us`: left rows before this stime
+    (microseconds) do not count as being without a pair, since right rows may never have been read.
     """
 
     operator_class: ClassVar = OperatorClass.CONVERGENT
@@ -107,6 +108,7 @@ class JoinOperator(KeepingOperator):
     schema: pa.Schema
     row_max_bytes: int
     memory_bytes: int
+    whole_us: int
 
     @property
     def lookback(self) -> int:
@@ -193,7 +195,8 @@ class JoinOperator(KeepingOperator):
         """The left rows whose time is over in this slice and that have no pair."""
         late_us = max(self.high_us, 0)
         first_us, end_us = (bucket * part.width_us - late_us for bucket in (part.first, part.end))
-        due = self.left.between(left.kept.blocks, first_us, end_us)
+        first_us = max(first_us, self.whole_us)
+        due = self.left.between(left.kept.blocks, first_us, max(first_us, end_us))
         if not len(due.probe):
             return _Pairs(due, None, due.row)
         rows = taken(left.kept.blocks, due, (HASH, *self.on, STIME))
@@ -224,7 +227,10 @@ class JoinOperator(KeepingOperator):
             side, names = (sides[0], self.on) if row < left_count else (sides[1], self.other_on)
             assert side.rows is not None
             key = dead_letter_values(side.rows.select(names), row if row < left_count else row - left_count)
-            reason = f"{totals[at]} pairs in one bucket, at most {PAIRS_MAX} of a key are made"
+            reason = (
+                f"{totals[at]} pairs in one bucket, at most {PAIRS_MAX} of a key are made: a narrower within=, or "
+                "another column to join on, gives fewer"
+            )
             self._refuse(part, int(group[0, at]), key, reason)
         good = np.split((totals <= PAIRS_MAX)[number.ravel()], [left_count])
         return [
@@ -281,7 +287,10 @@ class JoinOperator(KeepingOperator):
         for i in bad[np.lexsort((_ranks(pairs)[bad], pairs.left.rank[bad], pairs.stimes[bad]))].tolist():
             one = pairs.left.where(np.array([i]))
             key = dead_letter_values(taken(left.blocks, one, self.on), 0)
-            reason = f"a pair of {total[i]} bytes, row_max is {self.row_max_bytes}"
+            reason = (
+                f"a pair of {total[i]} bytes, row_max is {self.row_max_bytes}: select less of both before, or raise "
+                "`timing: row_max`"
+            )
             self._refuse(part, int(pairs.stimes[i]) // part.width_us, key, reason)
         return pairs.where(~large) if large.any() else pairs
 

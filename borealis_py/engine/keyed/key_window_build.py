@@ -41,6 +41,7 @@ class KeyWindowCompiler(AggregateCompiler):
             hash=hash_statement(c, self._source.schema, op.keys, "window") if op.keys else None,
             close=close,
             rank=self._rank(kept),
+            whole_us=c.whole_us,
             schema=pa.schema([(WINDOW_START, _INT), (WINDOW_END, _INT), *fields, (STIME, _INT)]),
         )
 

@@ -33,7 +33,8 @@ class KeyWindowOperator(KeepingOperator):
     `hash`: hashes keys; None: all rows have one. `close` turns the rows of windows, with `kept.columns`, into results
     with `schema`: in both, the first column is what the windows are ordered by, the second one where each begins. Last
     in its input is the rows' position. `rank` numbers the groups of rows by key, to name those that fail; None: there
-    are no keys. `node`: named as the source of its dead letters.
+    are no keys. `node`: named as the source of its dead letters. `whole_us`: windows that begin before this stime
+    (microseconds) have no result, since rows of theirs may never have been read.
     """
 
     operator_class: ClassVar = OperatorClass.DETERMINISTIC
@@ -44,6 +45,7 @@ class KeyWindowOperator(KeepingOperator):
     close: Statement
     rank: Statement | None
     schema: pa.Schema
+    whole_us: int
 
     @property
     def inputs(self) -> tuple[int, ...]:
@@ -72,7 +74,7 @@ class KeyWindowOperator(KeepingOperator):
             return None, (self.kept.added(blocks, None, due.row, part.end),)
         keys = self._keys(rows, blocks, due)
         new = self._placed(rows, blocks, keys, low_us)
-        closing = new.windows(self.kept.rule, low_us, high_us)
+        closing = new.windows(self.kept.rule, low_us, high_us).of_those_from(self.whole_us)
         found = joined([self._closed(part, rows, blocks, keys, new, some) for some in closing.together()])
         return found, (self._after(blocks, rows, keys, new, part.end),)
 
@@ -240,6 +242,10 @@ class _Windows:
     def take(self, at: np.ndarray | slice) -> _Windows:
         parts = (self.number, self.key, self.start, self.kept, self.first, self.new)
         return _Windows(*(part[at] for part in parts))
+
+    def of_those_from(self, stime: int) -> _Windows:
+        """Those that begin at this stime or later."""
+        return self if not len(self.start) or self.start.min() >= stime else self.take(self.start >= stime)
 
     def together(self) -> Iterator[_Windows]:
         """Those that are closed together: all of one number, and not many rows."""

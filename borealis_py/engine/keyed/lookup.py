@@ -94,7 +94,7 @@ class FoundRows:
             stime = rows.column(STIME)[row].as_py()
             reason = (
                 f"lookup on {named}: with what the table has, a row of {total[row]} bytes at stime {stime}, row_max is "
-                f"{self.row_max_bytes}"
+                f"{self.row_max_bytes}: select less of both before, or raise `timing: row_max`"
             )
             values = msgspec.json.encode(dead_letter_values(rows, row))
             part.refuse(stime // part.width_us, Reject(self.node, -1, reason, values))

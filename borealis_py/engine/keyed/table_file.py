@@ -5,12 +5,16 @@ A file is part of the query: the description has its SHA-256, and a machine with
 
 from __future__ import annotations
 
+import csv as python_csv
+import functools
 import hashlib
 import io
-from collections.abc import Callable, Mapping, Sequence
+from codecs import BOM_UTF8
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from borealis_py.query.errors import QueryError, TableFileDiffers
 from borealis_py.query.plan import TableFile
@@ -19,6 +23,11 @@ from borealis_py.types.casts import cast
 from borealis_py.types.plain_json import PlainDecoder
 from borealis_py.types.spelling import parse_type
 from borealis_py.types.values import Misfit, Rules, rules, sent
+
+BLOCK_BYTES_MIN, BLOCK_BYTES_MAX = 1 << 20, 2**31 - 1
+"""Of what Arrow's reader of CSV looks at together: its default, and the most that it takes."""
+_MARKED = "begins with a byte order mark: files seem to have been put together. Take the mark out"
+_REPEATED = "is the header line again: files seem to have been put together. Take this line out"
 
 
 def known(file: TableFile) -> TableFile:
@@ -42,9 +51,8 @@ def rows_of(file: TableFile, schema: pa.Schema) -> pa.RecordBatch:
             f"{file.place}: its SHA-256 is {found}, the app was described with {file.sha256 or 'none'}. All machines "
             "need the same file at this path: copy it there, or begin anew with the new one: `borealis up --reset`"
         )
-    columns = dict(file.columns)
     try:
-        rows = pa.RecordBatch.from_arrays(list(_READERS[file.format](content, columns, schema)), schema=schema)
+        rows = pa.RecordBatch.from_arrays(list(_READERS[file.format](content, file, schema)), schema=schema)
         rows.validate(full=True)  # nothing else looks at each text and decimal that a corrupt file holds
     except (pa.ArrowException, Misfit, KeyError, OSError, ValueError) as exc:  # of a corrupt file also the last two
         why = next(iter(str(exc).splitlines()), type(exc).__name__)
@@ -61,9 +69,11 @@ def _content(file: TableFile) -> bytes:
         ) from exc
 
 
-def _csv(content: bytes, columns: Mapping[str, str], schema: pa.Schema) -> Sequence[pa.Array]:
+def _csv(content: bytes, file: TableFile, schema: pa.Schema) -> Sequence[pa.Array]:
     from pyarrow import csv
 
+    columns = dict(file.columns)
+    _check_header(content, columns)
     options = csv.ConvertOptions(
         column_types=dict.fromkeys(columns, pa.string()),
         include_columns=list(columns),
@@ -71,8 +81,51 @@ def _csv(content: bytes, columns: Mapping[str, str], schema: pa.Schema) -> Seque
         strings_can_be_null=True,
         quoted_strings_can_be_null=False,
     )
-    table = csv.read_csv(io.BytesIO(content), convert_options=options).combine_chunks()
-    return [_parsed(name, _whole(table, name), schema.field(name).type, kind) for name, kind in columns.items()]
+    # One block: a value may be as large as the file, and have line breaks in it.
+    whole = csv.ReadOptions(block_size=min(BLOCK_BYTES_MAX, max(BLOCK_BYTES_MIN, len(content) + 1)))
+    lines = csv.ParseOptions(newlines_in_values=True)
+    table = csv.read_csv(
+        io.BytesIO(content), read_options=whole, parse_options=lines, convert_options=options
+    ).combine_chunks()
+    texts = {name: _whole(table, name) for name in columns}
+    _check_rows(texts)
+    return [
+        _parsed(name, _without(file.nulls, texts[name]), schema.field(name).type, kind)
+        for name, kind in columns.items()
+    ]
+
+
+def _check_header(content: bytes, columns: Mapping[str, str]) -> None:
+    """Raises Misfit: it names a column twice, or a later line begins with a byte order mark."""
+    text = io.TextIOWrapper(io.BytesIO(content), "utf-8-sig", errors="replace", newline="")
+    try:
+        header = next(python_csv.reader(text), [])
+    except python_csv.Error:
+        header = []  # the reader of the whole says what is wrong
+    twice = next((name for name in columns if header.count(name) > 1), None)
+    if twice is not None:
+        raise Misfit(f"the header has {header.count(twice)} columns {twice!r}: which one is meant? Rename the others")
+    parts = content.split(b"\n" + BOM_UTF8)
+    quotes, line = 0, 1
+    for part in parts[:-1]:
+        quotes, line = quotes + part.count(b'"'), line + part.count(b"\n") + 1
+        if quotes % 2 == 0:  # or it is in a value
+            raise Misfit(f"line {line} {_MARKED}")
+
+
+def _check_rows(texts: Mapping[str, pa.Array]) -> None:
+    """Raises Misfit: a row is the header again."""
+    again = functools.reduce(pc.and_, (pc.fill_null(pc.equal(column, name), False) for name, column in texts.items()))
+    found = pc.index(again, True).as_py()
+    if found >= 0:
+        raise Misfit(f"row {found + 1} {_REPEATED}")
+
+
+def _without(nulls: Collection[str], texts: pa.Array) -> pa.Array:
+    if not nulls:
+        return texts
+    is_null = pc.is_in(texts, value_set=pa.array(list(nulls), pa.string()))
+    return pc.if_else(is_null, pa.scalar(None, pa.string()), texts)
 
 
 def _parsed(name: str, texts: pa.Array, arrow: pa.DataType, kind: str) -> pa.Array:
@@ -101,21 +154,22 @@ def _each(name: str, texts: pa.Array, parse: Callable[[str], object]) -> list[ob
     return found
 
 
-def _json(content: bytes, columns: Mapping[str, str], schema: pa.Schema) -> Sequence[pa.Array]:
+def _json(content: bytes, file: TableFile, schema: pa.Schema) -> Sequence[pa.Array]:
+    content = content.removeprefix(BOM_UTF8)
     lines = [(number, line) for number, line in enumerate(content.splitlines(), 1) if line.strip()]
-    rows = PlainDecoder(columns).rows([line for _, line in lines])
-    for (number, _), row in zip(lines, rows, strict=True):
+    rows = PlainDecoder(dict(file.columns)).rows([line for _, line in lines])
+    for (number, line), row in zip(lines, rows, strict=True):
         if isinstance(row, str):
-            raise Misfit(f"line {number}: {row}")
+            raise Misfit(f"line {number} {_MARKED}" if line.startswith(BOM_UTF8) else f"line {number}: {row}")
     values = list(zip(*rows, strict=True)) or [()] * len(schema)
     return [array(column, field.type) for column, field in zip(values, schema, strict=True)]
 
 
-def _parquet(content: bytes, columns: Mapping[str, str], schema: pa.Schema) -> Sequence[pa.Array]:
+def _parquet(content: bytes, file: TableFile, schema: pa.Schema) -> Sequence[pa.Array]:
     from pyarrow import parquet
 
     table = parquet.read_table(io.BytesIO(content), page_checksum_verification=True).combine_chunks()
-    return [cast(name, _whole(table, name), schema.field(name).type) for name in columns]
+    return [cast(name, _whole(table, name), schema.field(name).type) for name, _ in file.columns]
 
 
 def _whole(table: pa.Table, name: str) -> pa.Array:

@@ -16,7 +16,7 @@ from borealis_py.engine.duck.statement import Statement
 from borealis_py.engine.expressions import ExpressionPlace, OrderTerm, parse_order, sql_of
 from borealis_py.engine.keyed.build import is_key
 from borealis_py.engine.operators import WindowOperator
-from borealis_py.engine.statements import Relation, Sql, StatementCompiler, q
+from borealis_py.engine.statements import Relation, Sql, StatementCompiler, part_of, q
 from borealis_py.engine.windows import numbering, windows_of
 from borealis_py.query.bykey import RANK
 from borealis_py.query.names import STIME, WINDOW_END, WINDOW_START
@@ -39,7 +39,7 @@ class TopCompiler:
         orders = parse_order(op.by, ExpressionPlace(c.label, "top()", self._source.columns))
         values, fields = zip(*(self._value(order) for order in orders), strict=True)
         directions = [order.direction for order in orders]
-        collect = self._collect(values, directions)
+        collect = self._collect(orders, values, directions)
         kept = [self._source.schema.field(name) for name in self._columns]
         partial = pa.schema([*kept, *(pa.field(_by(n), kind) for n, kind in enumerate(fields))])
         feed = pa.schema([pa.field(agg.WINDOW, _INT), *partial, pa.field(agg.POSITION, _INT)])
@@ -64,7 +64,7 @@ class TopCompiler:
         self._c.probe(self._source, guarded, expression)
         return f"CAST({guarded} AS {cast})", kind
 
-    def _collect(self, values: Sequence[str], directions: Sequence[str]) -> Statement:
+    def _collect(self, orders: Sequence[OrderTerm], values: Sequence[str], directions: Sequence[str]) -> Statement:
         """The first rows of each bucket and group, in total order: the engine scans and numbers rows in theirs."""
         width = self._c.app.bucket_us
         names = ", ".join([agg.BUCKET, *map(q, self._columns), *(_by(n) for n in range(len(values)))])
@@ -78,7 +78,9 @@ class TopCompiler:
             f"SELECT {names} FROM (SELECT *, {place} AS {_PLACE} FROM ({bucketed(feed)})) "
             f"WHERE {_PLACE} <= {self._op.limit} ORDER BY {agg.POSITION}"
         )
-        return self._c.statement(sql, self._source.base, self._where, partial=True)
+        parts = [part_of(order.expression, value) for order, value in zip(orders, values, strict=True)]
+        stages = (*self._source.stages, self._source.stage(parts))
+        return self._c.statement(sql, self._source.base, self._where, partial=True, stages=stages)
 
     def _close(self, feed: pa.Schema, directions: Sequence[str]) -> Statement:
         names = ", ".join([agg.WINDOW, *map(q, self._columns), f"{_PLACE} AS {q(RANK)}"])

@@ -10,11 +10,14 @@ from collections.abc import Callable, Sequence
 from datetime import date, datetime, timedelta
 from decimal import Context, Decimal
 from typing import Any
+from uuid import UUID
 
 import numpy as np
 import pyarrow as pa
 
+from borealis_py.ingress.formats.avro_json import why_unwritable
 from borealis_py.ingress.formats.avro_schema import AvroType
+from borealis_py.ingress.formats.connect_schema import LOCAL_TIMES, SCALE_MAX, UNSCALED_BYTES_MAX, local_time
 from borealis_py.ingress.formats.fits import INT64_MAX, Fit, by_rules, named, number, raw, text, truth, whole
 from borealis_py.types.arrow import TIMESTAMP, arrow_of, check_range
 from borealis_py.types.spelling import PRECISION_MAX, parse_type
@@ -23,8 +26,9 @@ from borealis_py.types.values import Misfit, rules
 UNIT_US = {"timestamp-millis": (1_000, 1), "timestamp-micros": (1, 1), "timestamp-nanos": (1, 1_000)}
 """What a number of a logical type counts: microseconds are it times the first, over the second."""
 INTEGERS = ("int", "long")
-UNSCALED_BYTES_MAX = 64
-"""Longer decimals are none: the digits of a column fit 16 bytes."""
+UUID_BYTES = 16
+LOCAL = {"local-timestamp-millis": "ms", "local-timestamp-micros": "us", "local-timestamp-nanos": "ns", **LOCAL_TIMES}
+"""Times without a zone, and what their numbers count."""
 _EXACT = Context(prec=1_000)
 _EPOCH = datetime(1970, 1, 1)
 _PLAIN: dict[str, tuple[tuple[str, ...], Callable[[object], object]]] = {
@@ -37,6 +41,8 @@ _PLAIN: dict[str, tuple[tuple[str, ...], Callable[[object], object]]] = {
 def avro_fit(kind: str, branches: Sequence[AvroType]) -> Fit:
     """The rule of a column of type `kind` for a field that may be any of these."""
     arrow, word = arrow_of(kind), parse_type(kind).kind
+    if word == "string" and any(branch.kind == "fixed" and branch.logical == "uuid" for branch in branches):
+        return Fit(kind, _uuid)
     if word in _PLAIN:
         kinds, one = _PLAIN[word]
         fits = all(branch.kind in kinds for branch in branches)
@@ -47,20 +53,41 @@ def avro_fit(kind: str, branches: Sequence[AvroType]) -> Fit:
         scale = _only(branch.scale for branch in branches if branch.logical == "decimal")
         if len([branch for branch in branches if branch.kind in ("bytes", "fixed")]) > 1 and not _alike(branches):
             scale = None
+        variable = any(branch.logical == "variable-decimal" for branch in branches)
         vector = (
             _decimals(scale, arrow) if only is not None and scale is not None and 0 <= scale <= PRECISION_MAX else None
         )
-        return Fit(kind, _decimal(kind, scale), vector)
+        return Fit(kind, _decimal(kind, scale, variable), vector)
     numbers = [branch for branch in branches if branch.kind in INTEGERS]
     logical = _only(branch.logical for branch in numbers)
     if word == "timestamp":
         unit = None if logical is None else UNIT_US.get(logical)
-        return Fit(kind, _timestamp(kind, unit), _timestamps(*unit) if only is not None and unit is not None else None)
+        local = next((branch.logical for branch in numbers if branch.logical in LOCAL), "")
+        return Fit(
+            kind, _timestamp(kind, unit, local), _timestamps(*unit) if only is not None and unit is not None else None
+        )
     if word == "date":
         return Fit(kind, _date(kind, logical == "date"), _dates if only is not None and logical == "date" else None)
+    return Fit(kind, _json(kind))
+
+
+def _json(kind: str) -> Callable[[object], object]:
     rule = rules(parse_type(kind))
     assert rule is not None
-    return Fit(kind, lambda value: by_rules(rule, value))
+
+    def one(value: object) -> object:
+        try:
+            return by_rules(rule, value)
+        except Misfit as exc:
+            raise Misfit(why_unwritable(value) or str(exc)) from None
+
+    return one
+
+
+def _uuid(value: object) -> str:
+    if isinstance(value, bytes) and len(value) == UUID_BYTES:
+        return str(UUID(bytes=value))
+    return text(value)
 
 
 def _doubles(values: Sequence[Any]) -> pa.Array:
@@ -80,18 +107,23 @@ def _only(found: Any) -> Any:
     return different.pop() if len(different) == 1 else None
 
 
-def _decimal(kind: str, scale: int | None) -> Callable[[object], object]:
+def _decimal(kind: str, scale: int | None, variable: bool) -> Callable[[object], object]:
     rule = rules(parse_type(kind))
     assert rule is not None
 
     def one(value: object) -> object:
+        own = scale
+        if variable and isinstance(value, dict):
+            own, value = value.get("scale"), value.get("value")
+            if not isinstance(own, int) or abs(own) > SCALE_MAX:
+                raise Misfit(f"a decimal with {own} digits after the point")
         if not isinstance(value, bytes):
             return by_rules(rule, value)
-        if scale is None:
+        if own is None:
             raise Misfit("bytes that the schema does not call a decimal")
         if len(value) > UNSCALED_BYTES_MAX:
             raise Misfit(f"a decimal of {len(value)} bytes")
-        return by_rules(rule, Decimal(int.from_bytes(value, signed=True)).scaleb(-scale, _EXACT))
+        return by_rules(rule, Decimal(int.from_bytes(value, signed=True)).scaleb(-own, _EXACT))
 
     return one
 
@@ -112,7 +144,7 @@ def _decimals(scale: int, arrow: pa.DataType) -> Callable[[Sequence[Any]], pa.Ar
     return column
 
 
-def _timestamp(kind: str, unit: tuple[int, int] | None) -> Callable[[object], object]:
+def _timestamp(kind: str, unit: tuple[int, int] | None, local: str = "") -> Callable[[object], object]:
     rule = rules(parse_type(kind))
     assert rule is not None
 
@@ -121,6 +153,8 @@ def _timestamp(kind: str, unit: tuple[int, int] | None) -> Callable[[object], ob
             if not isinstance(value, str):
                 raise Misfit(f"{named(value)} is no timestamp")
             return by_rules(rule, value)
+        if unit is None and local:
+            raise Misfit(f"{value} is {local_time(local, LOCAL[local])}")
         if unit is None:
             raise Misfit(f"{value} is a number, whose unit the schema does not say: make the column int64")
         try:

@@ -7,10 +7,13 @@ deeply, or has arrays whose items take no bytes could stop the process that read
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import count
 from typing import Any, NamedTuple
 
+from borealis_py.ingress.formats.avro_json import marked
+from borealis_py.ingress.formats.connect_schema import DAYS, LOCAL_TIMES, SCALE_MAX, VARIABLE_DECIMAL
 from borealis_py.types.values import JSON_LEVELS_MAX, nesting
 
 NODES_MAX = 10_000
@@ -18,8 +21,8 @@ NODES_MAX = 10_000
 VALUES_A_BYTE_MAX = 18
 """Values that an item of an array or a value of a map may have for each of its bytes: a number, 16 that take no bytes
 and the record around them. With more, a small record would be a large object."""
-SCALE_MAX = 1_000
-"""Digits after the point of a decimal: far more than any column has, and few enough to compute with exactly."""
+Path = tuple[str, ...]
+"""Names of fields, each in the record that the one before it holds."""
 PRIMITIVES = ("null", "boolean", "int", "long", "float", "double", "bytes", "string")
 
 
@@ -30,7 +33,8 @@ class UnusableSchema(ValueError):
 @dataclass(frozen=True, slots=True)
 class AvroType:
     """One branch of a field's type: its `kind`, and of bytes and numbers what they mean (`logical`; "": nothing more),
-    of a decimal with the digits after the point (`scale`)."""
+    of a decimal with the digits after the point (`scale`). What Kafka Connect names is meant, too, where Avro has no
+    word for it: `logical` is then "date", "variable-decimal", or the name of a time without a zone."""
 
     kind: str
     logical: str = ""
@@ -43,39 +47,78 @@ class WriterSchema:
     Args:
         text: of the schema, as JSON.
         references: texts of schemas that it refers to by name, each after those that it refers to itself.
+        as_json: ways to fields whose values are to be such as JSON has (`avro_json`), with all that is in them; others
+            are as they lie in the record.
 
     Raises:
         UnusableSchema: it is no schema of a record, or could be misused.
     """
 
-    def __init__(self, text: str, references: Iterable[str] = ()) -> None:
+    def __init__(self, text: str, references: Iterable[str] = (), as_json: Collection[Path] = ()) -> None:
         named: dict[str, Any] = {}
-        plain: dict[str, Any] = {}
         for one in references:
-            _parse(one, named, plain)
-        told, self.parsed = _parse(text, named, plain)
-        """For fastavro: without logical types, so that values stay numbers and bytes."""
+            _parse(one, named)
+        told = _parse(text, named)
         if not isinstance(told, dict) or told.get("type") != "record":
             raise UnusableSchema("it is no schema of a record")
         _Bounds(named).check(told)
+        self._told, self._named = told, named
+        self.parsed = self.plain(as_json)
+        """For fastavro: without logical types, so that values stay numbers and bytes, but for those of `as_json`."""
         self.fields: Mapping[str, tuple[AvroType, ...]] = {
             field["name"]: tuple(_branches(field["type"], named)) for field in told["fields"]
         }
         """What each field may be, null left out."""
 
+    def field(self, path: Sequence[str]) -> tuple[AvroType, ...] | None:
+        """What the field at the end of these names may be, null left out; None: no record has it."""
+        records, found = [self._told], []
+        for name in path:
+            found = [f["type"] for record in records for f in record["fields"] if f["name"] == name]
+            records = [record for one in found for record in _records(one, self._named)]
+        return tuple(branch for one in found for branch in _branches(one, self._named)) if found else None
 
-def _parse(text: str, named: dict[str, Any], plain: dict[str, Any]) -> tuple[Any, Any]:
-    """The schema with all it says, and without logical types. Both know the types by name."""
-    from fastavro import parse_schema  # an extra: loaded by those who need it
+    def names(self, within: Sequence[str] = ()) -> list[str]:
+        """The fields that the record at the end of these names may have; none: no record is there."""
+        records = [self._told]
+        for name in within:
+            types = [f["type"] for record in records for f in record["fields"] if f["name"] == name]
+            records = [record for one in types for record in _records(one, self._named)]
+        return list(dict.fromkeys(field["name"] for record in records for field in record["fields"]))
 
+    def plain(self, as_json: Collection[Path]) -> Any:
+        """`parsed`, with other fields as JSON has them."""
+        return _parsed(_Plain(self._named).record(self._told, frozenset(as_json)), {})
+
+
+ALONE = "alone"
+
+
+def as_record(text: str) -> str | None:
+    """The schema of records with the field `ALONE`, whose bytes are those of a value by this schema; None: this is a
+    record's schema itself. Raises ValueError: it is not JSON."""
+    schema = json.loads(text)
+    if isinstance(schema, dict) and schema.get("type") in ("record", "error"):
+        return None
+    return json.dumps({"type": "record", "name": "Alone", "fields": [{"name": ALONE, "type": schema}]})
+
+
+def _parse(text: str, named: dict[str, Any]) -> Any:
+    """The schema with all it says; it knows the types by name."""
     if nesting(text.encode()) > JSON_LEVELS_MAX:
         raise _too_deep()
     try:
         schema = json.loads(text)
-        return (
-            parse_schema(schema, named_schemas=named),
-            parse_schema(_without_logical(schema), named_schemas=plain),
-        )
+    except (ValueError, RecursionError) as exc:
+        raise UnusableSchema(f"it is no Avro schema: {type(exc).__name__}: {exc}") from None
+    return _parsed(schema, named)
+
+
+def _parsed(schema: Any, named: dict[str, Any]) -> Any:
+    from fastavro import parse_schema  # an extra: loaded by those who need it
+
+    try:
+        return parse_schema(schema, named_schemas=named)
     except RecursionError:
         raise UnusableSchema("it is nested too deeply") from None
     except Exception as exc:  # whatever is wrong with a schema that others wrote
@@ -86,18 +129,70 @@ def _too_deep() -> UnusableSchema:
     return UnusableSchema(f"it is nested more than {JSON_LEVELS_MAX} levels deep")
 
 
-def _without_logical(schema: Any) -> Any:
+_WHOLE: frozenset[Path] = frozenset([()])
+_NONE: frozenset[Path] = frozenset()
+
+
+class _Plain:
+    """Writes a schema anew, by which fastavro reads the same bytes without knowing what they mean. Each use of a type
+    is a type of its own, since the same one may be read as JSON here and as it is there. It is checked: it has an end.
+    """
+
+    def __init__(self, named: Mapping[str, Any]) -> None:
+        self._named, self._numbers = named, count()
+
+    def record(self, schema: Any, as_json: frozenset[Path]) -> dict[str, Any]:
+        """Of a record's schema."""
+        fields = []
+        for one in schema["fields"]:
+            inner = as_json if () in as_json else frozenset(p[1:] for p in as_json if p[:1] == (one["name"],))
+            fields.append({"name": one["name"], "type": self._of(one["type"], inner)})
+        return {"type": "record", "name": self._name(), "fields": fields}
+
+    def _of(self, schema: Any, as_json: frozenset[Path]) -> Any:
+        """`as_json`: ways from here; the empty one: all of it."""
+        whole = () in as_json
+        if isinstance(schema, list):
+            return [self._of(one, as_json) for one in schema]
+        if isinstance(schema, str):
+            if schema not in PRIMITIVES:
+                return self._of(self._named[schema], as_json)
+            return marked({"type": schema}, "") if whole else schema
+        kind = schema["type"]
+        if isinstance(kind, dict | list):
+            return self._of(kind, as_json)
+        if kind in ("record", "error"):
+            plain = self.record(schema, as_json)
+        elif kind == "array":
+            return {"type": kind, "items": self._of(schema["items"], _WHOLE if whole else _NONE)}
+        elif kind == "map":
+            return {"type": kind, "values": self._of(schema["values"], _WHOLE if whole else _NONE)}
+        elif kind not in PRIMITIVES and kind not in ("enum", "fixed"):
+            return self._of(self._named[kind], as_json)
+        else:
+            plain = {"type": kind} if kind in PRIMITIVES else {"type": kind, "name": self._name()}
+            plain |= {key: schema[key] for key in ("symbols", "size") if key in schema}
+        if not whole:
+            return plain
+        logical, scale = _meaning(schema)
+        return marked(plain, logical, scale)
+
+    def _name(self) -> str:
+        return f"T{next(self._numbers)}"
+
+
+def _records(schema: Any, named: Mapping[str, Any]) -> Iterable[Any]:
+    """The records that a value by a schema may be."""
     if isinstance(schema, list):
-        return [_without_logical(one) for one in schema]
-    if not isinstance(schema, dict):
-        return schema
-    found = {key: value for key, value in schema.items() if key not in ("logicalType", "precision", "scale")}
-    for key in ("type", "items", "values"):
-        if key in found:
-            found[key] = _without_logical(found[key])
-    if isinstance(found.get("fields"), list):
-        found["fields"] = [_without_logical(field) for field in found["fields"]]
-    return found
+        for one in schema:
+            yield from _records(one, named)
+    elif isinstance(schema, str):
+        if schema not in PRIMITIVES:
+            yield from _records(named[schema], named)
+    elif isinstance(schema["type"], dict | list):
+        yield from _records(schema["type"], named)
+    elif schema["type"] in ("error", "record"):
+        yield named.get(schema.get("name"), schema)
 
 
 def _branches(schema: Any, named: Mapping[str, Any]) -> Iterable[AvroType]:
@@ -110,15 +205,27 @@ def _branches(schema: Any, named: Mapping[str, Any]) -> Iterable[AvroType]:
         elif schema != "null":
             yield AvroType(schema)
     elif schema["type"] in ("error", "record"):
-        yield AvroType("record")
+        yield AvroType("record", *_meaning(schema))
     elif isinstance(schema["type"], dict | list):
         yield from _branches(schema["type"], named)
     elif schema["type"] != "null":
-        logical, scale = schema.get("logicalType", ""), schema.get("scale", 0)
-        whole = isinstance(scale, int) and not isinstance(scale, bool)
-        if whole and logical == "decimal" and abs(scale) > SCALE_MAX:
-            raise UnusableSchema(f"it has a decimal with {scale} digits after the point, more than {SCALE_MAX}")
-        yield AvroType(schema["type"], logical if isinstance(logical, str) and whole else "", scale if whole else 0)
+        yield AvroType(schema["type"], *_meaning(schema))
+
+
+def _meaning(schema: Mapping[str, Any]) -> tuple[str, int]:
+    """What values of a type mean, and the digits after the point of a decimal. Raises UnusableSchema."""
+    logical, scale, kind = schema.get("logicalType", ""), schema.get("scale", 0), schema["type"]
+    whole = isinstance(scale, int) and not isinstance(scale, bool)
+    if whole and logical == "decimal" and abs(scale) > SCALE_MAX:
+        raise UnusableSchema(f"it has a decimal with {scale} digits after the point, more than {SCALE_MAX}")
+    connect = schema.get("connect.name")
+    if kind in ("error", "record"):
+        return ("variable-decimal" if connect == VARIABLE_DECIMAL else "", 0)
+    if not isinstance(logical, str) or not whole:
+        return "", scale if whole else 0
+    if not logical and kind in ("int", "long") and isinstance(connect, str):
+        logical = "date" if connect in DAYS and kind == "int" else connect if connect in LOCAL_TIMES else ""
+    return logical, scale
 
 
 class _Cost(NamedTuple):
@@ -179,6 +286,8 @@ class _Bounds:
         schema = self._named[name]
         if schema["type"] not in ("record", "error"):
             return _leaf(schema["type"] == "fixed" and schema.get("size") == 0)
+        if not all(isinstance(field["name"], str) for field in schema["fields"]):
+            raise UnusableSchema("it has a field whose name is no text")
         self._known[name] = None
         fields = [self._of(field["type"], depth + 1) for field in schema["fields"]]
         empty = all(one.empty for one in fields)

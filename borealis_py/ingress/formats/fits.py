@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from borealis_py.ingress.formats.base import FormatRows
 from borealis_py.types.arrow import array, arrow_of
+from borealis_py.types.explained import explained
 from borealis_py.types.spelling import parse_type
 from borealis_py.types.values import JSON_LEVELS_MAX, Misfit, Rules
 
@@ -35,6 +36,7 @@ class Fit:
     def __init__(
         self, kind: str, one: Callable[[object], object], together: Callable[[Sequence[object]], pa.Array] | None = None
     ) -> None:
+        self.type = parse_type(kind)
         self.arrow: pa.DataType = arrow_of(kind)
         self.one = one
         self._together = together
@@ -55,7 +57,7 @@ class Fit:
                 if fit is not None:
                     array([fit], self.arrow)
             except GIVES_UP as exc:
-                bad.setdefault(i, f"column {name!r}: {exc}")
+                bad.setdefault(i, explained(name, self.type, value, str(exc)))
                 fit = None
             found.append(fit)
         return array(found, self.arrow)

@@ -5,20 +5,20 @@ The columns alone say what is read, so the registry is not asked: it may be gone
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 import pyarrow as pa
 
-from borealis_py.ingress.formats.base import FormatRows, ImmediateFormat, together
+from borealis_py.ingress.formats.base import NO_PATHS, FormatRows, JsonFields, Paths, names_in, together
 from borealis_py.ingress.formats.json_objects import JsonFormat
 from borealis_py.ingress.formats.registered import HEAD, is_framed, named, unframed
 
 
-class JsonSchemaFormat(ImmediateFormat):
+class JsonSchemaFormat(JsonFields):
     """Reads the objects by `columns` as `JsonFormat` does."""
 
-    def __init__(self, columns: Mapping[str, str]) -> None:
-        self._json = JsonFormat(columns)
+    def __init__(self, columns: Mapping[str, str], paths: Paths = NO_PATHS) -> None:
+        self._json = JsonFormat(columns, paths)
         self.schema: pa.Schema = self._json.schema
 
     def rows(self, values: Sequence[bytes]) -> FormatRows:
@@ -29,3 +29,7 @@ class JsonSchemaFormat(ImmediateFormat):
         found = together([(own, part._replace(bad=bad))], self.schema)
         others = [(i, unframed(value[:HEAD])) for i, value in enumerate(values) if not is_framed(value[:HEAD])]
         return found._replace(bad=sorted([*found.bad, *others]))
+
+    def fields(self, value: bytes, within: Sequence[str] = ()) -> Collection[str] | None:
+        """See `RecordFormat.fields`."""
+        return names_in(value[HEAD:], within)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from codecs import BOM_UTF8
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from borealis_py.engine.rows import segment_schema
 from borealis_py.ingress.formats.base import FormatRows, ImmediateFormat
+from borealis_py.types.explained import not_utf8
 
 
 class TextFormat(ImmediateFormat):
@@ -37,10 +38,15 @@ class TextFormat(ImmediateFormat):
         at = range(len(values)) if not bad else [i for i in range(len(values)) if i not in bad]
         return FormatRows(pa.RecordBatch.from_arrays([made], schema=self.schema), at, sorted(bad.items()))
 
+    def fields(self, value: bytes, within: Sequence[str] = ()) -> Collection[str] | None:
+        """See `RecordFormat.fields`."""
+        names: list[str] = self.schema.names
+        return names
+
 
 def _not_text(value: bytes) -> str:
     try:
         value.decode()
     except UnicodeDecodeError as exc:
-        return f"not UTF-8: {exc.reason} at byte {exc.start}"
+        return not_utf8(f"{exc.reason} at byte {exc.start}")
     return ""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from operator import attrgetter
 from typing import Any
 
@@ -11,7 +11,7 @@ import pyarrow as pa
 from borealis_py.engine.rows import segment_schema
 from borealis_py.ingress.formats.avro_fits import avro_fit
 from borealis_py.ingress.formats.avro_schema import AvroType
-from borealis_py.ingress.formats.base import FormatRows, ImmediateFormat, decoded, together
+from borealis_py.ingress.formats.base import NO_PATHS, FormatRows, ImmediateFormat, Paths, decoded, together
 from borealis_py.ingress.formats.fits import rows_of
 from borealis_py.ingress.formats.protobuf_files import file_of
 from borealis_py.types.spelling import parse_type
@@ -33,6 +33,7 @@ class ProtobufFormat(ImmediateFormat):
         text: descriptor of a file with messages, in base64.
         references: (name, text) of the files that it imports, each after its own imports.
         skip: bytes of each value before the index of its message.
+        paths: of columns that are not the field of their name.
 
     Raises:
         UnusableSchema: these are no descriptors.
@@ -40,10 +41,15 @@ class ProtobufFormat(ImmediateFormat):
     """
 
     def __init__(
-        self, columns: Mapping[str, str], text: str, references: Iterable[tuple[str, str]] = (), skip: int = 0
+        self,
+        columns: Mapping[str, str],
+        text: str,
+        references: Iterable[tuple[str, str]] = (),
+        skip: int = 0,
+        paths: Paths = NO_PATHS,
     ) -> None:
         self.schema: pa.Schema = segment_schema(columns).remove(len(columns))
-        self._columns, self._skip = dict(columns), skip
+        self._columns, self._skip, self._paths = dict(columns), skip, paths
         self._file = file_of(text, references)
         self._readers: dict[tuple[int, ...], _MessageReader | str] = {}
 
@@ -69,12 +75,25 @@ class ProtobufFormat(ImmediateFormat):
         made = together(parts, self.schema)
         return made._replace(bad=sorted([*made.bad, *bad]))
 
+    def fields(self, value: bytes, within: Sequence[str] = ()) -> Collection[str] | None:
+        """See `RecordFormat.fields`."""
+        found = _path(value, self._skip)
+        message = None if found is None else _message(self._file, found[0])
+        for name in within:
+            field = None if message is None else message.fields_by_name.get(name)
+            message = None if field is None or field.is_repeated else field.message_type
+        return () if message is None else [one.name for one in message.fields]
+
+    def has(self, values: Sequence[bytes], columns: Paths) -> set[str]:
+        """See `RecordFormat.has`. Messages of one type have the same fields."""
+        return super().has(list({_path(value, self._skip): value for value in values}.values()), columns)
+
     def _reader(self, path: tuple[int, ...]) -> _MessageReader | str:
         if path not in self._readers:
             message = _message(self._file, path)
             if message is None:
                 return f"not Protobuf by its schema: it has no message {list(path)}"
-            self._readers[path] = _MessageReader(self._columns, self.schema, message)
+            self._readers[path] = _MessageReader(self._columns, self.schema, message, self._paths)
         return self._readers[path]
 
 
@@ -98,15 +117,15 @@ def fields_of(
 class _MessageReader:
     """Reads the messages of one type."""
 
-    def __init__(self, columns: Mapping[str, str], schema: pa.Schema, message: Any) -> None:
+    def __init__(self, columns: Mapping[str, str], schema: pa.Schema, message: Any, paths: Paths) -> None:
         from google.protobuf.message_factory import GetMessageClass
 
         self._schema = schema
         self._parse = GetMessageClass(message).FromString
-        fields = message.fields_by_name
-        own = {name: kind for name, kind in columns.items() if name in fields}
-        self._values = [_values(fields[name], parse_type(kind).kind == "json") for name, kind in own.items()]
-        self._fits = {name: avro_fit(kind, (_type(fields[name]),)) for name, kind in own.items()}
+        found = {name: _field_at(message, tuple(paths.get(name, (name,)))) for name in columns}
+        own = {name: chain for name, chain in found.items() if chain is not None}
+        self._values = [_values_at(chain, parse_type(columns[name]).kind == "json") for name, chain in own.items()]
+        self._fits = {name: avro_fit(columns[name], (_type(chain[-1]),)) for name, chain in own.items()}
 
     def rows(self, values: Sequence[bytes]) -> FormatRows:
         messages, at, bad = decoded(self._parse, _reason, values)
@@ -185,6 +204,42 @@ def _type(field: Any) -> AvroType:
             field.CPPTYPE_STRING: "bytes" if field.type == field.TYPE_BYTES else "string",
         }.get(field.cpp_type, "long")
     )  # fmt: skip
+
+
+def _field_at(message: Any, path: Sequence[str]) -> list[Any] | None:
+    """The fields at these names, each in the message that the one before it holds; None: there is no such way."""
+    chain: list[Any] = []
+    for name in path:
+        if chain:
+            message = None if chain[-1].is_repeated else chain[-1].message_type
+        field = None if message is None else message.fields_by_name.get(name)
+        if field is None:
+            return None
+        chain.append(field)
+    return chain
+
+
+def _values_at(chain: Sequence[Any], as_json: bool) -> Values:
+    """Takes the values of the last field out of messages; null where a message on the way is missing."""
+    take = _values(chain[-1], as_json)
+    if len(chain) == 1:
+        return take
+    outer = [field.name for field in chain[:-1]]
+
+    def within(messages: Sequence[Any]) -> list[Any]:
+        found = [_inner(message, outer) for message in messages]
+        values = iter(take([message for message in found if message is not None]))
+        return [None if message is None else next(values) for message in found]
+
+    return within
+
+
+def _inner(message: Any, names: Sequence[str]) -> Any:
+    for name in names:
+        if not message.HasField(name):
+            return None
+        message = getattr(message, name)
+    return message
 
 
 def _values(field: Any, as_json: bool) -> Values:

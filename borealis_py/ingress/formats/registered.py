@@ -6,12 +6,12 @@ values wait: they would be dead letters at one ingress and rows at another.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 
 import pyarrow as pa
 
 from borealis_py.engine.rows import segment_schema
-from borealis_py.ingress.formats.base import NO_ROW, FormatRows, RecordFormat, together
+from borealis_py.ingress.formats.base import NO_ROW, FormatRows, Paths, RecordFormat, together
 from borealis_py.log.schema_registry import NoSuchSchema, RegisteredSchema, SchemaRegistry
 
 HEAD = 5
@@ -80,6 +80,23 @@ class RegisteredFormat:
             parts.append((own, part._replace(bad=named(head, part.bad))))
         found = together(parts, self.schema)
         return found._replace(bad=sorted([*found.bad, *bad]))
+
+    def fields(self, value: bytes, within: Sequence[str] = ()) -> Collection[str] | None:
+        """See `RecordFormat.fields`."""
+        form = self._forms.get(value[:HEAD])
+        return () if form is None or isinstance(form, str) else form.fields(value, within)
+
+    def has(self, values: Sequence[bytes], columns: Paths) -> set[str]:
+        """See `RecordFormat.has`."""
+        groups: dict[bytes, list[bytes]] = {}
+        for value in values:
+            groups.setdefault(value[:HEAD], []).append(value)
+        found: set[str] = set()
+        for head, own in groups.items():
+            form = self._forms.get(head)
+            if form is not None and not isinstance(form, str):
+                found |= form.has(own, columns)
+        return found
 
     def _learn(self, head: bytes) -> bool:
         """Whether it is known what the registry says of this id."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import ExitStack, closing
 
 from borealis_py.ingress.topic.partition_queue import Gap, PartitionQueue
@@ -16,6 +16,8 @@ EMPTY_US = 5_000
 """How long a new partition is empty: its leader must make it, and a producer learn of it. Of 40, a producer that waited
 for them, on the broker's own machine, wrote to none earlier than 8 ms after the last look that had not seen it.
 """
+DOUBT_US = 20_000
+"""How often it is asked whether the topic is still the same where that is in doubt."""
 COUNT_US, COUNT_SOON_US = 5_000_000, 500_000
 """How often the number of partitions is asked for where the ends are not; and how often while there is none."""
 
@@ -38,6 +40,8 @@ class ForeignTopic:
         self.topic = topic
         self.partitions: int | None = None
         """Their number; 0: there is no such topic; None: nobody has told."""
+        self.topic_id = ""
+        """Of the topic as last told; "": not known."""
         self.counted_us: int | None = None
         """Until when no other partition had anything in it: somewhat longer than when `partitions` was asked for."""
         self.queues: dict[int, PartitionQueue] = {}
@@ -51,6 +55,12 @@ class ForeignTopic:
             self._watch = opened.enter_context(closing(cluster.topic_watch(topic, wake)))
             self._reader = opened.enter_context(closing(cluster.reader(wake)))
             self._opened = opened.pop_all()
+        self._doubted: dict[int, tuple[int, Gap | None]] = {}
+        """Partitions that are not read before it is known, by a question asked from then on, whether the topic is still
+        the one in which their offsets count; and what has happened to them if it is."""
+        self._hurry_us = 0
+        """When a partition was opened, or had ended too early, last: it waits for nothing but the answer. Of one that
+        cannot be read, the next regular question is soon enough."""
         self._count: PartitionsQuery | None = None
         self._count_due_us = self._count_asked_us = 0
         self._ends_due_us: int | None = None
@@ -58,6 +68,8 @@ class ForeignTopic:
         self._asked_us = 0
         self._stood: Mapping[int, int] = {}
         """How far each partition had been copied when the ends were asked for."""
+        self.settled = False
+        """A partition that was opened, or had ended too early, is read since the last look: its end is not known."""
         self._starts: StartsQuery | None = None
         self._left = False
         """The last `poll` left what had arrived, unseen."""
@@ -75,11 +87,14 @@ class ForeignTopic:
     @property
     def next_wakeup(self) -> int:
         """When the number of partitions is asked for again."""
+        if self._doubted and self._count is None and self._count_asked_us < self._hurry_us:
+            return min(self._count_due_us, self._count_asked_us + DOUBT_US)
         ahead_us = self._ahead_us
         return self._count_due_us if ahead_us is None else min(self._count_due_us, ahead_us)
 
     def look(self, now_us: int) -> bool:
         """Take answers. True: `ends` are new, and `partitions` is, too: it was asked for just before, or with them."""
+        self.settled = False
         if self._count is None and now_us >= self.next_wakeup:
             self._ask_count(now_us)
         self._take_count(now_us)
@@ -87,9 +102,11 @@ class ForeignTopic:
         if told is None:
             return False
         # An end below what had been read when it was asked for is that of a topic made again, and not of this log.
-        gone = {p for p, one in told.items() if (one.written or 0) < self._stood.get(p, 0)}
+        # The end of a partition in doubt may be that of another topic, and as far as it had been read by chance.
+        gone = {p for p, one in told.items() if (one.written or 0) < self._stood.get(p, 0)} | self._doubted.keys()
         self._told, self.ends_asked_us = None, self._asked_us
         self.ends = {p: Told(None, None) if p in gone else one for p, one in told.items()}
+        self._doubt([p for p, one in told.items() if one.written is None], now_us)
         if any(one.written is not None for one in told.values()):
             self.learned_us = self._asked_us
         return True
@@ -102,7 +119,7 @@ class ForeignTopic:
         """
         if self._told is None and self.partitions:
             self._told, self._asked_us = self._watch.ask_ends(range(self.partitions)), now_us
-            self._stood = {p: queue.copied for p, queue in self.queues.items()}
+            self._stood = {p: FOREVER if p in self._doubted else queue.copied for p, queue in self.queues.items()}
             if self._ends_due_us is None or self._count_asked_us < self._ends_due_us - EMPTY_US:
                 self._ask_count(now_us)
         self._ends_due_us = again_us
@@ -124,11 +141,15 @@ class ForeignTopic:
             self._starts = None
         return found
 
-    def open(self, partition: int, offset: int, now_us: int) -> PartitionQueue:
-        """Read a partition from here on."""
-        queue = self.queues[partition] = PartitionQueue(partition, offset)
+    def open(self, partition: int, offset: int, now_us: int, topic_id: str = "") -> PartitionQueue:
+        """Read a partition from here on. `topic_id`: of the topic in which the offset counts; "": not known."""
+        queue = self.queues[partition] = PartitionQueue(partition, offset, topic_id)
         queue.moved_us = now_us
-        self._reader.open(self._feed(partition), offset)
+        if topic_id:
+            self._doubted[partition] = (now_us, None)
+            self._hurry_us = now_us
+        else:
+            self._reader.open(self._feed(partition), offset)
         return queue
 
     def poll(self, now_us: int) -> None:
@@ -144,12 +165,14 @@ class ForeignTopic:
             except OffsetGone as gone:
                 self._go_on(gone.feed, Gap(gone.offset, max(gone.first, gone.offset)))
             except OffsetBeyond as beyond:
-                self._go_on(beyond.feed, Gap(beyond.offset, 0, beyond.end))
+                self._beyond(beyond, now_us)
         for record in records:
             queue = self.queues[record.feed.partition]
             queue.put(record)
             queue.moved_us = now_us
         for p, queue in self.queues.items():
+            if p in self._doubted:
+                continue
             if queue.reading and queue.empty:
                 queue.idle(self._reader.position(self._feed(p)))
             if queue.reading and queue.full:
@@ -162,9 +185,9 @@ class ForeignTopic:
     def stop(self) -> None:
         """Read nothing, until `open`."""
         for p, queue in self.queues.items():
-            if queue.reading:
+            if queue.reading and p not in self._doubted:
                 self._reader.stop(self._feed(p))
-        self.queues = {}
+        self.queues, self._doubted = {}, {}
 
     def close(self) -> None:
         self._opened.close()
@@ -179,6 +202,51 @@ class ForeignTopic:
         """Of some partition that is read, little is left to copy."""
         return any(queue.reading and queue.drained for queue in self.queues.values())
 
+    def _beyond(self, found: OffsetBeyond, now_us: int) -> None:
+        """The log ends before what was read of it: the topic is another one, or its log was cut off."""
+        queue = self.queues[found.feed.partition]
+        gap = Gap(found.offset, 0, f"ends at {found.end}")
+        if queue.topic_id:
+            self._doubt([queue.partition], now_us, gap)
+            self._hurry_us = now_us
+        else:
+            self._go_on(found.feed, gap)
+
+    def _doubt(self, partitions: Iterable[int], now_us: int, gap: Gap | None = None) -> None:
+        """These cannot be read now: by the time that they can, the topic may be another one."""
+        for p in partitions:
+            if (queue := self.queues.get(p)) is None or not queue.topic_id:
+                continue
+            if queue.reading and p not in self._doubted:
+                self._reader.stop(self._feed(p))
+            self._doubted[p] = (now_us, gap or self._doubted.get(p, (0, None))[1])
+
+    def _identify(self, topic_id: str) -> None:
+        """Begin again in partitions whose offsets count in another topic, and go on in the others. What was read of the
+        other and not copied is given up: whether it was of that one cannot be known."""
+        self.topic_id = topic_id or self.topic_id
+        for p, queue in list(self.queues.items()):
+            since_us, gap = self._doubted.get(p, (None, None))
+            if topic_id and queue.topic_id and queue.topic_id != topic_id:
+                if since_us is None and queue.reading:
+                    self._reader.stop(self._feed(p))
+                again = self.queues[p] = PartitionQueue(p, queue.copied, topic_id)
+                again.moved_us = queue.moved_us
+                if queue.copied:
+                    again.skip(Gap(queue.copied, 0, "has another id in Kafka"))
+                self._reader.open(self._feed(p), 0)
+                self.settled = True
+            elif since_us is not None and since_us <= self._count_asked_us:
+                if gap is not None:
+                    self._go_on(self._feed(p), gap)
+                elif queue.reading:
+                    self._reader.open(self._feed(p), max(queue.fetched, queue.copied))
+                self.settled = self.settled or p not in self.ends or gap is not None
+            else:
+                queue.topic_id = queue.topic_id or topic_id
+                continue
+            self._doubted.pop(p, None)
+
     def _go_on(self, feed: Feed, gap: Gap) -> None:
         self.queues[feed.partition].skip(gap)
         self._reader.open(feed, gap.to)
@@ -191,11 +259,15 @@ class ForeignTopic:
         if found is None:
             return
         self._count = None
-        self._count_due_us = now_us + (COUNT_US if found > 0 else COUNT_SOON_US)
-        if found >= 0:
-            self.partitions, self.counted_us = found, self._count_asked_us + EMPTY_US
-            if found == 0:
+        self._count_due_us = now_us + (COUNT_US if found.partitions > 0 else COUNT_SOON_US)
+        if found.partitions <= 0:
+            self._doubt(self.queues, now_us)
+        if found.partitions >= 0:
+            self.partitions, self.counted_us = found.partitions, self._count_asked_us + EMPTY_US
+            if found.partitions == 0:
                 self.learned_us = self._count_asked_us
+            else:
+                self._identify(found.topic_id)
         elif self._told is not None:
             self._told = NobodyTold()
 

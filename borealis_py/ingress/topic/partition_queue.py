@@ -19,19 +19,21 @@ _RECORD_BYTES = 200
 
 @dataclass(frozen=True, slots=True)
 class Gap:
-    """Records that will never be read: copying goes on at offset `to` instead of `at`. `end`: None: retention has
-    deleted them; else the topic was made again, and that is its end now."""
+    """Records that will never be read: copying goes on at offset `to` instead of `at`. `made_again`: how it showed that
+    the topic was deleted and created again, for people; "": it was not, and retention has deleted them."""
 
     at: int
     to: int
-    end: int | None = None
+    made_again: str = ""
 
 
 class PartitionQueue:
     """Records of one partition. `copied`: the offset to copy next; `fetched`: the offset to read next."""
 
-    def __init__(self, partition: int, offset: int) -> None:
+    def __init__(self, partition: int, offset: int, topic_id: str = "") -> None:
         self.partition = partition
+        self.topic_id = topic_id
+        """Of the topic in which its offsets count; "": not known."""
         self.copied = self.fetched = offset
         self.reading = True
         """Its feed is open."""

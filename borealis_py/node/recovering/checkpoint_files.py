@@ -10,12 +10,17 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from typing import Annotated
 
 import msgspec
 import structlog
 
 from borealis_py.log.codec import RowCodec
+from borealis_py.log.numbers import NUMBER_MAX, Number
+from borealis_py.log.records import LATENESS_MAX_US
+from borealis_py.log.unreadable import total
 from borealis_py.node.checkpoint_storage import SUFFIX, CheckpointLocation, seal_of, sealed, unsealed
+from sunion.model import FOREVER
 from sunion.source import SourceFold
 from sunion.union import Mark
 from sunion.units import NOWHERE
@@ -31,12 +36,12 @@ class Position(msgspec.Struct, array_like=True, frozen=True):
     """One source's mark: the `offset` to read from, and the fold before it, field by field as in
     `sunion.source.SourceFold`: `boundary`, `epoch`, `owner`, `last_seq`, `lateness_us`."""
 
-    offset: int
-    boundary: int
-    epoch: int
+    offset: Number
+    boundary: Annotated[int, msgspec.Meta(ge=-FOREVER, le=FOREVER)]
+    epoch: Number
     owner: str
-    last_seq: int
-    lateness_us: int = 0
+    last_seq: Annotated[int, msgspec.Meta(ge=-1, le=NUMBER_MAX)]
+    lateness_us: Annotated[int, msgspec.Meta(ge=0, le=LATENESS_MAX_US)] = 0
 
     @property
     def mark(self) -> Mark:
@@ -55,11 +60,14 @@ class CheckpointBody(msgspec.Struct, array_like=True, frozen=True):
     encoded it, of a base the state, of an increment what it adds."""
 
     query_hash: str
-    bucket: int
+    bucket: Number
     positions: tuple[Position, ...]
     state: bytes
-    said: int = NOWHERE
+    said: Annotated[int, msgspec.Meta(ge=NOWHERE, le=NUMBER_MAX)] = NOWHERE
     before: bytes = b""
+
+
+_body = msgspec.msgpack.Decoder(CheckpointBody).decode
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,7 +205,7 @@ class CheckpointFiles:
             if isinstance(content, OSError):
                 raise content
             magic = MAGIC_1 if content.startswith(MAGIC_1) else MAGIC
-            body = msgspec.msgpack.decode(unsealed(magic, content), type=CheckpointBody)
+            body = total(_body, unsealed(magic, content))
         except (OSError, ValueError, msgspec.MsgspecError) as exc:
             self._tell_unread(name, exc)
             return None

@@ -12,6 +12,7 @@ import structlog
 from borealis_py.log.base import Log, Lookup, Record
 from borealis_py.log.description import Life
 from borealis_py.log.messages import RecoverySetting, decode
+from borealis_py.log.unreadable import ignored
 from borealis_py.node.endings import WayChanged
 from borealis_py.node.spec import ReplicaSpec
 from borealis_py.protocol.settings import Timing
@@ -52,7 +53,7 @@ def in_force(spec: ReplicaSpec, lookup: Lookup) -> RecoveryPlan:
             try:
                 found = plan_said(record, life) or found
             except msgspec.DecodeError as exc:
-                log.warning("setting ignored", key=key.decode(), why=str(exc))
+                ignored(log, "setting ignored", record, exc, key=key.decode())
     return found
 
 

@@ -204,10 +204,10 @@ class Speaking:
     @property
     def blocked(self) -> bool:
         """Whether to run nothing until the own topic, or that of the replica that runs, acknowledges records (B43)."""
-        return self._room < 1
+        return self.room < 1
 
     @property
-    def _room(self) -> int:
+    def room(self) -> int:
         """How many more buckets may be emitted before: each is a record, and so is each range of empty stable ones
         between them."""
         return (self._timing.outbox_max - self._output.waiting) // 2 + 1
@@ -215,7 +215,7 @@ class Speaking:
     @property
     def slice_most(self) -> int:
         """How many buckets to run at once at most."""
-        return min(self._timing.slice_buckets, self._room)
+        return min(self._timing.slice_buckets, self.room)
 
     def run_to(self, first: Bucket, end: Bucket) -> Bucket:
         """Up to where of [first, end) to run complete buckets at once at most: of those that stand on lost ones each is

@@ -16,7 +16,7 @@ from borealis_py.app.exit_codes import ExitCode
 from borealis_py.client.target import BegunAnew, StreamEnded, StreamForgotten
 from borealis_py.ingress.source_settings import NOTHING_SET, SourceSettings
 from borealis_py.log.base import LogError
-from borealis_py.log.ingress_status import IngressInput, IngressRole, IngressStatus
+from borealis_py.log.ingress_status import AbsentField, IngressInput, IngressRole, IngressStatus
 
 log = structlog.get_logger("borealis.ingress")
 
@@ -35,12 +35,13 @@ ENDS: tuple[tuple[type[Exception], ExitCode], ...] = (
 @dataclass(frozen=True, slots=True)
 class SessionReport:
     """What a session does now: `role`, `inputs`, and `detail`: why, or what it waits for ("": nothing worth saying).
-    `settings`: what it has read of those of its source."""
+    `settings`: what it has read of those of its source. `absent`: columns that no record has had."""
 
     role: IngressRole
     inputs: tuple[IngressInput, ...] = ()
     detail: str = ""
     settings: SourceSettings = NOTHING_SET
+    absent: tuple[AbsentField, ...] = ()
 
 
 class TopicSession(Protocol):
@@ -101,6 +102,8 @@ class TopicMember:
         """As last reported."""
         self._missing: tuple[str, ...] = ()
         """Of each input, why it is missing, as last reported."""
+        self._absent: set[str] = set()
+        """Columns that no record has had, as last logged."""
         self._log = log.bind(source=source, ingress=ingress, topic=topic)
 
     def turn(self, now_us: int) -> None:
@@ -172,6 +175,16 @@ class TopicMember:
         if new or _missing(found) != self._missing or now_us >= self._report_us:
             if self._told is None or found.role is not self._told[0]:
                 self._log.info(f"this ingress is {found.role}", detail=found.detail, uid=self._uid)
+            for one in found.absent:
+                if one.name not in self._absent:
+                    self._absent.add(one.name)
+                    self._log.warning(
+                        "no record has this column",
+                        column=one.name,
+                        field=one.field or one.name,
+                        records=one.records,
+                        near=one.near,
+                    )
             self._send(found, now_us)
 
     def _send(self, found: SessionReport, now_us: int) -> None:
@@ -183,7 +196,7 @@ class TopicMember:
             IngressStatus(
                 status.source, status.ingress, status.topic, status.cluster, found.role, self._uid, status.pid,
                 status.host, now_us, found.inputs, found.detail, status.http, settings.expect_us,
-                tuple(sorted(settings.skipped)), settings.ending,
+                tuple(sorted(settings.skipped)), settings.ending, found.absent,
             )
         )  # fmt: skip
 

@@ -95,7 +95,7 @@ def _begin(
 ) -> ReportedSession:
     plan = plan_of(state, source)
     session = IngressSession(kafka, cluster, plan, decoder, uid, index, wake, catch_up)
-    return ReportedSession(session, source, plan.spec, state.spec.bucket_us)
+    return ReportedSession(session, source, plan.spec, state.spec.bucket_us, decoder.absent)
 
 
 def _registry_of(spec: IngressSpec, process: ProcessSpec, closing: ExitStack) -> ConfluentRegistry | None:

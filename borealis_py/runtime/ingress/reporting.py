@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from borealis_py.ingress.absent_columns import AbsentColumns
 from borealis_py.ingress.copied_input import CopiedInput
 from borealis_py.ingress.session import IngressSession, IngressState
-from borealis_py.log.ingress_status import IngressInput, IngressRole
+from borealis_py.log.ingress_status import AbsentField, IngressInput, IngressRole
 from borealis_py.query.ingress_spec import IngressSpec
 from borealis_py.query.names import part_name
 from borealis_py.runtime.ingress.member import SessionReport
@@ -15,9 +16,18 @@ SILENT_US = 500_000
 
 
 class ReportedSession:
-    """A session with its report. `spec`: of the ingress of `source`; `bucket_us`: the app's bucket width."""
+    """A session with its report. `spec`: of the ingress of `source`; `bucket_us`: the app's bucket width;
+    `absent`: what its decoder knows of columns that no record has had; None: nobody asks."""
 
-    def __init__(self, session: IngressSession, source: str, spec: IngressSpec, bucket_us: int) -> None:
+    def __init__(
+        self,
+        session: IngressSession,
+        source: str,
+        spec: IngressSpec,
+        bucket_us: int,
+        absent: AbsentColumns | None = None,
+    ) -> None:
+        self._absent = absent
         self._session, self._source, self._spec, self._bucket_us = session, source, spec, bucket_us
         self._now_us = 0
 
@@ -39,7 +49,7 @@ class ReportedSession:
             return SessionReport(role, detail=detail, settings=session.settings)
         inputs = tuple(
             IngressInput(
-                name=part_name(self._source, i),
+                name=part_name(self._source, name),
                 feeds=self._spec.label(i),
                 boundary_us=max(0, one.boundary),
                 lag=one.lag,
@@ -51,16 +61,17 @@ class ReportedSession:
                 given_up=one.given_up,
                 misread=one.misread,
             )
-            for i, one in enumerate(session.copied)
+            for i, (name, one) in enumerate(zip(self._spec.input_names(), session.copied, strict=False))
         )
-        return SessionReport(IngressRole.OWNER, inputs, self._detail(), session.settings)
+        absent = () if self._absent is None else tuple(AbsentField(*one) for one in self._absent.found())
+        return SessionReport(IngressRole.OWNER, inputs, self._detail(), session.settings, absent)
 
     def _detail(self) -> str:
         session = self._session
         if session.absent:
             return "the topic does not exist"
         if session.silent:
-            return "the topic's ends cannot be learned: another ingress may take over"
+            return f"{session.silent}: another ingress may take over"
         if session.state is IngressState.POSITIONING:
             return "finds out where to begin"
         return "the source ends once all that its topic holds has been copied" if session.settings.ending else ""

@@ -47,7 +47,7 @@ def _free(page: Any, executor_mb: int, hosts: Collection[str]) -> int | None:
             return None
         workers = [w for w in page["workers"] if w["state"] == "ALIVE"]
         return sum(int(w["coresfree"]) for w in workers if w["memoryfree"] >= executor_mb or w["host"] in hosts)
-    except (KeyError, TypeError, ValueError):
+    except (KeyError, TypeError, ValueError, OverflowError):
         return None
 
 
@@ -56,7 +56,7 @@ def _page(host: str, port: int) -> Any:
     try:
         connection.request("GET", "/json/")
         return json.loads(connection.getresponse().read())
-    except (OSError, http.client.HTTPException, ValueError):
+    except (OSError, http.client.HTTPException, ValueError, RecursionError):
         return None
     finally:
         connection.close()

@@ -26,9 +26,11 @@ from borealis_py.log.base import Appender, Log, LogError, Wake
 from borealis_py.log.clock import SystemClock
 from borealis_py.log.kernel import Kernel
 from borealis_py.log.topics import redo_feeds
+from borealis_py.log.unreadable import total
 from borealis_py.node.reporter import StatusSnapshot
 from borealis_py.node.run import LostWhileRunning, run_replica
 from borealis_py.node.spec import ReplicaSpec
+from borealis_py.protocol.redo import MEASURED, RedoJob, SourceRange
 from borealis_py.runtime.ends import ENDS, KernelDiffers
 from borealis_py.runtime.spark.parent_watchdog import ended_with_host
 from borealis_py.runtime.specs import kernel_of, new_uid, work_of
@@ -36,6 +38,9 @@ from reconcile.redo_client import RedoRouter, RedoRunner, RemoteRedo, TaskAddres
 from reconcile.redo_job import evict_all
 from reconcile.rpc import IncarnationEnd, StatusReport, to_record
 from reconcile.thread_redo import ThreadRedo
+from sunion.bucket import Buckets
+from sunion.source import SourceFold
+from sunion.units import Bucket, Offset
 
 log = structlog.get_logger("borealis.host")
 
@@ -120,9 +125,19 @@ class NodeTask:
         ask, answer = redo_feeds(spec.app, spec.node, spec.replica)
         deadline_s = spec.timing.redo_deadline_us / 1e6
         address = TaskAddress(self.session, uid, ask, answer)
-        link.asking = asking = RemoteRedo(self.rpc_log, address, kernel, wake, SystemClock(), deadline_s, stop.set)
+        link.asking = asking = RemoteRedo(
+            self.rpc_log, address, kernel, wake, SystemClock(), deadline_s, stop.set, measure=_empty_job(spec, kernel)
+        )
         local = ThreadRedo(work_of(spec), wake)
         return RedoRouter(asking, local, peer, why_inline=lambda: asking.why_inline)
+
+
+def _empty_job(spec: ReplicaSpec, kernel: Kernel) -> RedoJob:
+    """A job without buckets: all that a job takes but its rows."""
+    fold = SourceFold(Buckets(spec.bucket_us).start(spec.origin))
+    ranges = [SourceRange(i, Offset(0), Offset(0), fold) for i, of in enumerate(spec.inputs) if not of.replicas]
+    origin = Bucket(spec.origin)
+    return RedoJob(id=MEASURED, first=origin, end=origin, state=kernel.initial(), ranges=tuple(ranges), rows=0)
 
 
 class _Link:
@@ -148,6 +163,9 @@ class _Link:
             self._appender.close()
 
 
+_snapshot = msgspec.msgpack.Decoder(StatusSnapshot).decode
+
+
 def pack_snapshot(snapshot: StatusSnapshot) -> bytes:
     return msgspec.msgpack.encode(snapshot)
 
@@ -155,7 +173,7 @@ def pack_snapshot(snapshot: StatusSnapshot) -> bytes:
 def unpack_snapshot(body: bytes) -> StatusSnapshot | None:
     """Decode a snapshot; None: written by another version."""
     try:
-        return msgspec.msgpack.decode(body, type=StatusSnapshot)
+        return total(_snapshot, body)
     except msgspec.MsgspecError:
         return None
 

@@ -16,6 +16,7 @@ from borealis_py.log.base import Feed, NewRecord, TopicSpec, Wake
 from borealis_py.log.clock import Clock
 from borealis_py.log.description import APP_KEY
 from borealis_py.log.messages import Description, encode
+from borealis_py.log.record_size import needed_bytes
 from borealis_py.node.peers import Peers
 from borealis_py.node.recovering.setting import in_force, increments_of
 from borealis_py.node.recovering.standby import StoodBy
@@ -108,6 +109,8 @@ class Builder:
     def make_topics(self) -> None:
         """Create the topics and the description."""
         self.log.client("up").admin().create(self.specs)
+        for spec in self.specs:
+            self.log.broker.settings[spec.name]["max.message.bytes"] = str(needed_bytes(0, 1))
         description = Description("{}", "hash", self.origin, "", self.app_uid)
         self.log.broker.append(NewRecord(Feed(topics.settings(self.app)), encode(description), APP_KEY.encode()))
 
@@ -263,6 +266,7 @@ class Builder:
         store = MemoryCheckpoints(place, spec.query_hash, kernel, most, self.scheduler, rng, writing, ear.saves)
         redos.peers = Peers(spec, store, kernel)
         clock = LocalClock(self.scheduler, rng.randrange(10_000_000_000), skew_us)
+        self.log.client(name).wall_us = clock.wall_us
 
         def turned(process: ReplicaProcess) -> None:
             losing, heard = process.replica.manager.losing, ear.heard

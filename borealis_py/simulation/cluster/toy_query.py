@@ -25,7 +25,7 @@ BIG_ROWS = BIG + 20
 """Number of rows of the bucket with which a fault splits one."""
 ROW_BYTES = 40
 """Size that a row counts for."""
-_PADDING = b" " * 900_001
+_PADDING = b" " * 1_000_001
 _STATE_PADDING = b" " * 250
 """As long as some increments: a base has three behind it."""
 QUERY = "q"

@@ -101,7 +101,7 @@ KINDS: dict[str, FaultKind] = {
     "source_slow": FaultKind("F5", 2, _S, 5),
     "reorder": FaultKind("F6", 3, _R, 6, aims=_DURING),
     "late_requests": FaultKind("F6", 3, _R, 4, aims=_EVERY),
-    "wall_clock": FaultKind("F7", 2, _R, 6, ("-3600", "-1", "0.5", "3600")),
+    "wall_clock": FaultKind("F7", 2, _R, 6, ("-3600", "-1", "0.5", "7200")),
     "source_clock": FaultKind("F7", 2, _S, 5, ("-0.6", "-0.2", "0.15", "0.4")),
     "source_drift": FaultKind("F7", 2, _S, 6, ("-0.05", "0.05")),
     "disk_full": FaultKind("F8", 2, _R, 8, aims=(Failpoint.CHECKPOINT,)),

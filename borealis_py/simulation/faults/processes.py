@@ -28,6 +28,8 @@ DEAF = 4
 """One in so many that a successor might catch up with hears nothing of it."""
 BETWEEN_US = 900_000
 """Longest time between two crashes of a loop."""
+HOURS = 3_600 * SECOND
+"""A wall clock that is further ahead is one that Kafka would not believe."""
 
 
 def _crash(world: SimulatedWorld, fault: Fault) -> UndoFault:
@@ -150,18 +152,21 @@ def _source_deaf(world: SimulatedWorld, fault: Fault) -> UndoFault:
 
 
 def _wall_clock(world: SimulatedWorld, fault: Fault) -> UndoFault:
-    """A replica's wall clock jumps, and later back."""
+    """A replica's wall clock jumps, and later back; hours ahead it stays, and all must end right with it. No promise is
+    weaker meanwhile, unless it counts how long a source is to be lost."""
     machine, jump = replica_of(world, fault), int(float(fault.detail) * SECOND)
+    counts = any(other.kind in ("source_failed", "source_flaps") for other in world.scenario.faults)
 
     def move(by: int) -> None:
         machine.skew_us += by
         for process in machine.processes:
             if isinstance(process, ReplicaProcess):
                 process.clock.skew_us += by
-        (machine.disturb if by == jump else machine.settle)()
+        if counts:
+            (machine.disturb if by == jump else machine.settle)()
 
     move(jump)
-    return partial(move, -jump)
+    return nothing if jump > HOURS and not counts else partial(move, -jump)
 
 
 def _source_clock(world: SimulatedWorld, fault: Fault) -> UndoFault:

@@ -57,7 +57,7 @@ def judge_input(records: Sequence[Record], origin_us: int) -> InputJudged:
             if header[2] > epoch:
                 epoch, owner, lateness = header[2], header[3], header[4]
             continue
-        _, _, of, uid, first, stimes, boundary, _, _, rejects, at = header
+        _, _, of, uid, first, stimes, boundary, _, _, rejects, at, _, _ = header
         if (of, uid) != (epoch, owner):
             continue
         for p, offset in at:
@@ -114,6 +114,9 @@ def judge(
                 where[i, raw] += 1
         for number in judged.numbers:
             where[i, number] += 1
+    given_up = [scenario.skipped(partition.feed.partition)[-1:] for partition in topic]
+    frozen = spec.boundary == "data" and all(last and last[0][1] >= FOREVER for last in given_up)
+    """Nothing moves boundaries, so rows far ahead of them wait, and those behind them do."""
     for partition in topic:
         p = partition.feed.partition
         named = [judged.first[p] for judged in inputs if p in judged.first and p < scenario.partitions]
@@ -130,7 +133,7 @@ def judge(
             name = f"{TOPIC}[{p}], offset {record.offset}"
             after_end = end_us is not None and partition.appended_us[record.offset] > end_us
             into = own if one.number is not None else letter
-            left = after_end or _given_up_at(scenario, p, source[into], inputs[into].end_at, origin_us)
+            left = after_end or frozen or _given_up_at(scenario, p, source[into], inputs[into].end_at, origin_us)
             if record.offset < begin:
                 if count:
                     yield f"{name}: copied, although copying began at {begin}"

@@ -7,6 +7,7 @@ from borealis_py.ingress.catch_up import BacklogFronts
 from borealis_py.ingress.decoder import TopicDecoder
 from borealis_py.ingress.formats.base import RecordFormat
 from borealis_py.ingress.formats.json_objects import JsonFormat
+from borealis_py.ingress.only_values import OnlyValues
 from borealis_py.ingress.plan import IngressPlan
 from borealis_py.ingress.session import IngressSession
 from borealis_py.log.base import LogError
@@ -57,7 +58,14 @@ class SimIngress:
             return
         self._lives += 1
         spec = self._plan.spec
-        decoder = TopicDecoder(self._form, spec.stime, spec.stime_unit, self._plan.targets[0].row_max_bytes)
+        decoder = TopicDecoder(
+            self._form,
+            spec.stime,
+            spec.stime_unit,
+            self._plan.targets[0].row_max_bytes,
+            stime_format=spec.stime_format,
+            only=OnlyValues.of(spec),
+        )
         client, life = self._memory.client(self.name), self._lives
         try:
             self.session = IngressSession(

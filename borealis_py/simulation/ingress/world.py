@@ -25,7 +25,7 @@ from borealis_py.simulation.ingress.scenario import (
 )
 from borealis_py.simulation.log.client import MemoryLog
 from borealis_py.simulation.log.latency import Latencies, between
-from borealis_py.simulation.log.network import CutDirection, cut_of
+from borealis_py.simulation.log.network import Cut, CutDirection, cut_of
 
 START_US = 1_700_000_000 * SECOND
 WIDTH_US = 100_000
@@ -214,16 +214,24 @@ class IngressWorld:
         return (
             process.session is not None
             and not process.paused
-            and not self.memory.link(process.name).cuts
+            and not any(cut.blocks("sim.orders", out) for cut in self._cuts(process) for out in (True, False))
             and not self.memory.leaderless("sim.orders")
-            and self._learnable()
+            and (self._abandoned or self._learnable(process))
         )
 
-    def _learnable(self) -> bool:
-        """Whether some end of the topic can be learned, or none need be: an owner that learns none falls silent."""
-        now = self.scheduler.now_us - START_US
+    def _cuts(self, process: SimIngress) -> list[Cut]:
+        return self.memory.link(process.name).cuts
+
+    def _learnable(self, process: SimIngress) -> bool:
+        """Whether it can learn some end of the topic: an owner that learns none falls silent."""
         readable = any(one.feed not in self.memory.unled for one in self.memory.broker.partitions(TOPIC))
-        return readable or any(at_us <= now < until_us for at_us, until_us in self.scenario.abandoned())
+        return readable and not self._cuts(process)
+
+    @property
+    def _abandoned(self) -> bool:
+        """Whether all partitions of the topic are given up, so that no end of it need be learned."""
+        now = self.scheduler.now_us - START_US
+        return any(at_us <= now < until_us for at_us, until_us in self.scenario.abandoned())
 
 
 def run_ingress(seed: int, scenario: IngressScenario | None = None) -> IngressOutcome:

@@ -6,6 +6,7 @@ from collections import deque
 from functools import partial
 
 from borealis_py.log.base import Delivery, Feed, LogError, NewRecord, Wake
+from borealis_py.simulation.log.broker import NotTaken
 from borealis_py.simulation.log.connection import Connection
 
 UNKNOWN_US = 30_000_000
@@ -51,6 +52,11 @@ class MemoryAppender:
     def deliveries(self) -> list[Delivery]:
         delivered, self._delivered = self._delivered, []
         return delivered
+
+    @property
+    def clock_ahead_us(self) -> int | None:
+        """Not simulated."""
+        return None
 
     def flush(self, timeout_s: float) -> bool:
         """Whether everything is delivered: no simulated time passes here."""
@@ -108,6 +114,9 @@ class MemoryAppender:
         try:
             if lane.broken is not None:
                 raise LogError(f"after a record that was refused: {lane.broken}")
+            if (refused := self._client.refusal(record)) is not None:
+                self._end_producer(lane, token, refused)
+                return
             if told is not None:
                 lane.broken = told.reason
             if told is not None and not told.landed:
@@ -116,6 +125,20 @@ class MemoryAppender:
         except LogError as exc:
             delivery = Delivery(token, -1, str(exc))
         self._ack(lane, delivery)
+
+    def _end_producer(self, lane: _Lane, token: object, refused: NotTaken) -> None:
+        """The broker has refused a record for what it is. The idempotent producer ends with it, and with all that it
+        has under way; a new one goes on, but for feeds of which a record with a token is lost."""
+        for other in self._lanes.values():
+            lost = list(other.queue)
+            other.queue.clear()
+            other.waiting = 0
+            if other is lane:
+                self._ack(lane, Delivery(token, -1, refused.reason, refused.too_large))
+            if any(one is not None for one in (*(t for _, t, _ in lost), token if other is lane else None)):
+                other.broken = refused.reason
+            for _, one, _ in lost:
+                self._ack(other, Delivery(one, -1, f"with a record that was refused: {refused.reason}"))
 
     def _expire(self, lane: _Lane, asked_us: int) -> None:
         while lane.waiting and lane.queue and lane.queue[0][2] <= asked_us:

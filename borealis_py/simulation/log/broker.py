@@ -12,9 +12,28 @@ from dataclasses import dataclass, field
 
 from borealis_py.log import topics
 from borealis_py.log.base import Feed, LogError, NewRecord, OffsetGone, Record, TopicSpec
+from borealis_py.log.foreign import TopicFound
+from borealis_py.log.record_size import too_large
 
 SEGMENT_BYTES, SEGMENT_BYTES_LEAST = 1 << 30, 1 << 20
 """Of a topic that says nothing of it, and what any topic may say, as in Kafka."""
+
+
+CLUSTER = {
+    "max.message.bytes": "1048588",
+    "message.timestamp.type": "CreateTime",
+    "message.timestamp.before.max.ms": "9223372036854775807",
+    "message.timestamp.after.max.ms": "3600000",
+}
+"""What Kafka 4 sets for topics that set nothing themselves."""
+
+
+@dataclass(frozen=True, slots=True)
+class NotTaken:
+    """A client's record is not taken, for this `reason`; `too_large`: its size, if that is why."""
+
+    reason: str
+    too_large: int = 0
 
 
 class ProducerFenced(Exception):
@@ -144,8 +163,14 @@ class Broker:
         self._now_us = now_us
         self._partitions: dict[Feed, Partition] = {}
         self._topics: dict[str, int] = {}
+        self._ids: dict[str, str] = {}
+        self._made = 0
         self.segment_bytes: dict[str, int] = {}
         """How large a segment of each topic may grow. Here that is only a number: nothing is stored in segments."""
+        self.settings: dict[str, dict[str, str]] = {}
+        """Of each topic, its own before the cluster's."""
+        self.cluster: dict[str, str] = dict(CLUSTER)
+        """The settings of topics that have none of their own."""
         self._watchers: dict[Feed, Watchers] = {}
         self._producers: dict[str, _Producer] = {}
         self.losing: list[Callable[[Sequence[Partition]], Collection[Partition]]] = []
@@ -157,6 +182,9 @@ class Broker:
     def create(self, spec: TopicSpec) -> None:
         if spec.name not in self._topics:
             self._topics[spec.name] = spec.partitions
+            self._made += 1
+            self._ids[spec.name] = f"topic-{self._made}"
+            self.settings[spec.name] = {**self.cluster, **dict(spec.config)}
             self.segment_bytes[spec.name] = int(dict(spec.config).get(topics.SEGMENT_BYTES, SEGMENT_BYTES))
             for feed in (Feed(spec.name, i) for i in range(spec.partitions)):
                 self._partitions[feed] = Partition(feed, self.watchers(feed))
@@ -178,6 +206,11 @@ class Broker:
         """Number of partitions; 0: there is no such topic."""
         return self._topics.get(name, 0)
 
+    def found(self, name: str) -> TopicFound:
+        """A topic's number of partitions, and the id that it got when it was made."""
+        there = self.partition_count(name)
+        return TopicFound(there, self._ids[name] if there else "")
+
     def watchers(self, feed: Feed) -> Watchers:
         """The watchers of a feed, whether it exists or not, and however often it is recreated."""
         return self._watchers.setdefault(feed, {})
@@ -197,8 +230,28 @@ class Broker:
         """The partitions of one topic."""
         return [self._partitions[Feed(name, i)] for i in range(self._topics[name])]
 
+    def refusal(self, record: NewRecord, writer_us: int) -> NotTaken | None:
+        """Why a topic refuses a client's record, for its size or its time, as Kafka does; None: it takes it. There must
+        be such a topic.
+
+        Args:
+            writer_us: the client's wall clock: a record's time, if it has none of its own.
+        """
+        feed, settings = record.feed, self.settings[record.feed.topic]
+        size = len(record.value or b"") + len(record.key or b"") + sum(len(k) + len(v) for k, v in record.headers)
+        if size > int(settings["max.message.bytes"]):
+            return NotTaken(too_large(feed, record.timestamp_ms, size), size)
+        if settings["message.timestamp.type"] == "LogAppendTime":
+            return None
+        stamp_ms = writer_us // 1_000 if record.timestamp_ms is None else record.timestamp_ms
+        ahead_ms = stamp_ms - self._now_us() // 1_000
+        after, before = (int(settings[f"message.timestamp.{side}.max.ms"]) for side in ("after", "before"))
+        if -before <= ahead_ms <= after:
+            return None
+        return NotTaken(f"{feed.topic}: a record's time is {ahead_ms} ms ahead of the broker's (INVALID_TIMESTAMP)")
+
     def append(self, record: NewRecord) -> int:
-        """Append a record. Raises LogError."""
+        """Append a record, whatever its size and time. Raises LogError."""
         return self.partition(record.feed).append(record, self._now_us())
 
     def init_producer(self, transactional_id: str) -> int:

@@ -14,6 +14,7 @@ from borealis_py.log.base import (
     Mending,
     NewRecord,
     Record,
+    Replication,
     Resume,
     TopicSpec,
     Unended,
@@ -265,6 +266,24 @@ class MemoryAdmin:
             else:
                 broker.segment_bytes[name] = most
         return refused
+
+    def settings(self, names: Sequence[str]) -> Mapping[str, Mapping[str, str]]:
+        """See `log.base.Admin`."""
+        broker = self._broker()
+        return {name: dict(broker.settings[name]) for name in names if broker.exists(name)}
+
+    def replication(self, names: Sequence[str]) -> Replication:
+        """See `log.base.Admin`. There is one broker."""
+        broker = self._broker()
+        return Replication(1, {name: 1 for name in names if broker.exists(name)})
+
+    def set(self, values: Mapping[str, Mapping[str, str]]) -> Mapping[str, str]:
+        """See `log.base.Admin`."""
+        broker = self._broker()
+        for name, some in values.items():
+            if broker.exists(name):
+                broker.settings[name] |= some
+        return {}
 
     def fence(self, transactional_ids: Sequence[str]) -> None:
         for transactional_id in transactional_ids:

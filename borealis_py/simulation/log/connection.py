@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from borealis_py.log.base import Feed, LogError, NewRecord
 from borealis_py.simulation.cluster.clock import Scheduler
-from borealis_py.simulation.log.broker import Broker
+from borealis_py.simulation.log.broker import Broker, NotTaken
 from borealis_py.simulation.log.latency import Delay, Latencies
 from borealis_py.simulation.log.network import Link
 from borealis_py.simulation.log.outcomes import CommitOutcome, CommitOutcomes
@@ -93,6 +93,12 @@ class Connection:
         self.name = name
         self.alive = True
         self.link = log.link(name)
+        self.wall_us: Callable[[], int] = lambda: log.scheduler.now_us
+        """The process's wall clock: the time of records without one of their own."""
+
+    def refusal(self, record: NewRecord) -> NotTaken | None:
+        """Why the broker refuses this process's record; None: it takes it."""
+        return self.log.broker.refusal(record, self.wall_us())
 
     def reaches(self, topic: str | None) -> bool:
         return self.alive and self.link.reaches(topic) and not self.log.leaderless(topic)

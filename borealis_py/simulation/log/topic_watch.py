@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Generic, TypeVar
 
 from borealis_py.log.base import Feed
-from borealis_py.log.foreign import Told
+from borealis_py.log.foreign import Told, TopicFound
 from borealis_py.simulation.log.broker import Partition
 from borealis_py.simulation.log.connection import Connection
 
@@ -29,10 +29,10 @@ class MemoryTopicWatch:
     def __init__(self, client: Connection, topic: str) -> None:
         self._client, self._topic = client, topic
 
-    def ask_partitions(self) -> MemoryQuery[int]:
+    def ask_partitions(self) -> MemoryQuery[TopicFound]:
         """See there. It is metadata, which any broker answers: a topic without a leader has partitions, too."""
         link, broker = self._client.link, self._client.log.broker
-        return self._asked(lambda: broker.partition_count(self._topic) if link.reaches(self._topic) else -1)
+        return self._asked(lambda: broker.found(self._topic) if link.reaches(self._topic) else TopicFound(-1))
 
     def ask_ends(self, partitions: Sequence[int]) -> MemoryQuery[Mapping[int, Told]]:
         asked = tuple(partitions)

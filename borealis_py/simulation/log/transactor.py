@@ -24,7 +24,7 @@ from borealis_py.log.base import (
     Unknown,
     Wake,
 )
-from borealis_py.simulation.log.broker import ProducerFenced
+from borealis_py.simulation.log.broker import NotTaken, ProducerFenced
 from borealis_py.simulation.log.connection import Connection
 from borealis_py.simulation.log.outcomes import CommitOutcome
 from borealis_py.simulation.log.reader import MemoryLookup
@@ -184,6 +184,10 @@ class MemoryTransactor:
             self._unreachable(attempt)
             return
         try:
+            refused = next(filter(None, map(self._refusal, records)), None)
+            if refused is not None:
+                self._answer(attempt, Unknown(attempt, refused.reason, refused.too_large > 0))
+                return
             self._open(records)
         except ProducerFenced:
             self._answer(attempt, Fenced(attempt))
@@ -227,6 +231,11 @@ class MemoryTransactor:
         self._doubt = not ended
         told = outcome is CommitOutcome.COMMITTED
         self._answer(attempt, Committed(attempt) if told else Unknown(attempt, "no answer to the commit"))
+
+    def _refusal(self, record: NewRecord) -> NotTaken | None:
+        """Of a record that ends the producer, and with it the transaction."""
+        there = self._broker.exists(record.feed.topic)
+        return self._client.refusal(record) if there else None
 
     def _hangs(self) -> str | None:
         """The result of a look after a slow commit."""

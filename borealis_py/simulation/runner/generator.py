@@ -95,6 +95,7 @@ def draw(seed: int, kinds: Sequence[str] = (), seconds: float | None = None, nod
         rate=rate,
         delays=Delays(max(least, rng.choice((1_000_000, 2_000_000, 3_000_000, 4_000_000))), *_policies(rng)),
         timing=Timing(
+            stagger_us=3_000_000,  # heads that hang are passed while the world lasts
             heartbeat_us=rng.choice((100_000, 200_000)),
             inline_us=rng.choice((0, 20, 100, 1_000_000)),
             redo_rows=rng.choice((4 * rate * sources, 20_000, 20_000)),  # a job must be faster than real time

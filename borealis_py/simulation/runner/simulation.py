@@ -39,7 +39,7 @@ CALM_US = 1_500_000
 LAG_US = 800_000
 """Stable results are current if they lag at most this: a bucket, the transfers, and progress without rows."""
 
-STAYS_SHARE, STAYS_US = 0.2, 6 * SECOND
+STAYS_SHARE, STAYS_US = 0.1, 6 * SECOND
 KEPT, KEPT_OF_PASSIVE = 5, 13
 """After so many checkpoints a start from any that is kept begins later: three bases, and at most three increments
 behind each of a passive standby's (`ToyKernel.encode_state`)."""

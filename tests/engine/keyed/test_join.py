@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 import pytest
 from hypothesis import given, settings
@@ -59,16 +60,39 @@ def check(kernel: DuckKernel, on: tuple[str, ...], low: int, high: int, outer: b
     @settings(max_examples=12, deadline=None)
     @given(history=worlds.histories(LAST), cuts=st.sets(st.integers(1, LAST + 24)))
     def check_one(history: Buckets, cuts: set[int]) -> None:
-        _, found = in_steps(kernel, history, cuts, LAST + 25)
-        lefts, rights = side(history, 0), side(history, 1)
-        keyed = [[(tuple(row[KEYS[c]] for c in on), row[4]) for row in rows] for rows in (lefts, rights)]
-        expected = [
-            (stime, row_of(on, lefts[i], None if j is None else rights[j]))
-            for stime, i, j in models.pairs(*keyed, low, high, outer)
-        ]
-        assert plain(found) == plain(expected)
+        compare(kernel, on, low, high, outer, history, cuts)
 
     check_one()
+
+
+def compare(
+    kernel: DuckKernel, on: tuple[str, ...], low: int, high: int, outer: bool, history: Buckets, cuts: Iterable[int]
+) -> None:
+    _, found = in_steps(kernel, history, cuts, LAST + 25)
+    lefts, rights = side(history, 0), side(history, 1)
+    keyed = [[(tuple(row[KEYS[c]] for c in on), row[4]) for row in rows] for rows in (lefts, rights)]
+    expected = [
+        (stime, row_of(on, lefts[i], None if j is None else rights[j]))
+        for stime, i, j in models.pairs(*keyed, low, high, outer)
+    ]
+    assert plain(found) == plain(expected)
+
+
+@pytest.mark.parametrize("within_ms", [(0, 100), (0, 0), (-200, 300), (-300, -100), (-50, 250), (100, 200)], ids=str)
+def test_left_rows_at_the_edges_of_buckets_wait_for_the_bucket_of_their_result(within_ms: tuple[int, int]) -> None:
+    """Drawn rows hardly ever lie there. Each has a partner that comes as late as it may, one that comes too late, or
+    none."""
+    low, high = (1_000 * ms for ms in within_ms)
+    history: Buckets = {b: [[], []] for b in range(LAST)}
+    for n, (edge, off, late) in enumerate(itertools.product((10, 11), (-1, 0, 1), (None, 0, 1))):
+        left_us = edge * WIDTH_US - max(high, 0) + off
+        history[left_us // WIDTH_US][0].append(at(left_us, float(n)))
+        if late is not None:
+            right_us = left_us + high + late
+            history[right_us // WIDTH_US][1].append(at(right_us, float(n), n))
+    with worlds.kernel(joining(("x",), (f"{within_ms[0]}ms", f"{within_ms[1]}ms"), "left")) as kernel:
+        for cuts in (range(1, LAST), (), (11,)):
+            compare(kernel, ("x",), low, high, True, history, cuts)
 
 
 def at(us: int, key: float | None, i: int = 0) -> Row:
@@ -128,7 +152,10 @@ def test_a_key_with_too_many_pairs_in_a_bucket_is_a_dead_letter(monkeypatch: pyt
         assert [(r["x"], r["oi"]) for r in kernel.to_dicts(outputs[0].rows)] == [(2.0, 7)] + [(3.0, 6)] * 6
         assert [(r["x"], r["oi"]) for r in kernel.to_dicts(outputs[1].rows)] == [(1.0, 8)] * 3 + [(2.0, 9)]
     (letter,) = outputs[0].rejects
-    assert letter.reason == "join on x=1.0: 9 pairs in one bucket, at most 6 of a key are made"
+    assert letter.reason == (
+        "join on x=1.0: 9 pairs in one bucket, at most 6 of a key are made: a narrower within=, or another column to "
+        "join on, gives fewer"
+    )
     assert json.loads(letter.raw) == {"bucket_start": 0, "x": 1.0}
 
 
@@ -147,7 +174,9 @@ def test_a_pair_larger_than_a_row_may_be_is_a_dead_letter() -> None:
     _, outputs = kernel.step(kernel.initial(), 0, 1, {0: kernel.order(both)})
     kernel.close()
     assert [row["id"] for row in kernel.to_dicts(outputs[0].rows)] == [2]
-    assert [r.reason for r in outputs[0].rejects] == ["join on id=1: a pair of 136 bytes, row_max is 100"]
+    assert [r.reason for r in outputs[0].rejects] == [
+        "join on id=1: a pair of 136 bytes, row_max is 100: select less of both before, or raise `timing: row_max`"
+    ]
 
 
 def test_pairs_beyond_the_engines_memory_end_the_replica_by_name() -> None:

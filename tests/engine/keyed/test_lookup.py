@@ -174,7 +174,10 @@ def test_a_row_that_a_lookup_makes_too_large_is_a_dead_letter() -> None:
     kernel.close()
     assert [row["text_b"] for row in found] == ["x"]
     (letter,) = outputs[0].rejects
-    said = "lookup on id=1: with what the table has, a row of 136 bytes at stime 5, row_max is 100"
+    said = (
+        "lookup on id=1: with what the table has, a row of 136 bytes at stime 5, row_max is 100: select less of both "
+        "before, or raise `timing: row_max`"
+    )
     assert (letter.source, letter.reason) == ("q", said)
     assert json.loads(letter.raw)["text_a"] == "y" * 60
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from codecs import BOM_UTF8
 from datetime import date, datetime
 from decimal import Decimal
 from pathlib import Path
@@ -87,6 +88,11 @@ def test_a_file_gives_values_of_every_type(kind: str, tmp_path: Path) -> None:
         ("csv", "item,price\ntea,1\nrum,much\n", r"table.csv, read as csv: row 2, column 'price': .*much"),
         ("csv", "item\ntea\n", "Column 'price' in include_columns does not exist in CSV file"),
         ("csv", "item,price\ntea,1,2\n", "Expected 2 columns, got 3"),
+        ("csv", "item,price,price\ntea,1,2\n", "the header has 2 columns 'price': which one is meant"),
+        ("csv", '\ufeff"item",item,price\ntea,1,2\n', "the header has 2 columns 'item'"),
+        ("csv", "item,price\ntea,1\nitem,price\nrum,2\n", "row 2 is the header line again: files seem to"),
+        ("csv", '"a""",item,price\nx,tea,1\n\ufeffx,rum,2\n', "line 3 begins with a byte order mark"),
+        ("json", '{"item":"tea"}\n\ufeff{"item":"rum"}\n', "line 2 begins with a byte order mark"),
         ("csv", "", "Empty CSV"),
         ("json", '{"item":"tea","price":1}\n{"item":3}\n', r"line 2: column 'item': Expected `str \| null`, got `int`"),
         ("json", "[1]\n", "line 1: "),
@@ -101,6 +107,47 @@ def test_a_file_that_cannot_be_used_is_refused(kind: str, content: str, said: st
     app.query("q", app.source("orders", schema={"item": "string"}).lookup(prices, on="item"))
     with pytest.raises(QueryError, match=said):
         compile_query(app.describe().with_files(known), "q")
+
+
+@pytest.mark.parametrize("kind", ["csv", "json"])
+def test_a_byte_order_mark_before_a_file_says_nothing(kind: str, tmp_path: Path) -> None:
+    path = written(tmp_path, kind)
+    plain = rows_of(file_of(path, kind), schema_of(SCHEMA))
+    path.write_bytes(BOM_UTF8 + path.read_bytes())
+    assert rows_of(file_of(path, kind), schema_of(SCHEMA)).equals(plain)
+
+
+TEXTS = {"item": "string", "note": "string"}
+
+
+@pytest.mark.parametrize("size", [131_073, 3_000_000])
+@pytest.mark.parametrize("quote", ["", '"'])
+def test_a_value_of_csv_may_be_of_any_size_and_has_its_line_breaks(size: int, quote: str, tmp_path: Path) -> None:
+    inside = "a\n\ufeffb,c" if quote else ""
+    text = "x" * size + inside
+    (tmp_path / "t.csv").write_text(f"item,note\ntea,{quote}{text}{quote}\nrum,y\n")
+    rows = rows_of(file_of(tmp_path / "t.csv", "csv", TEXTS), schema_of(TEXTS)).to_pylist()
+    assert rows == [{"item": "tea", "note": text}, {"item": "rum", "note": "y"}]
+
+
+def test_other_columns_may_have_one_name_and_a_row_may_have_some_names_of_columns(tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_text("x,item,x,note\n1,item,2,y\n")
+    rows = rows_of(file_of(tmp_path / "t.csv", "csv", TEXTS), schema_of(TEXTS)).to_pylist()
+    assert rows == [{"item": "item", "note": "y"}]
+
+
+def test_values_of_csv_that_mean_null_are_null_in_every_type(tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_text(f"{','.join(SCHEMA)}\n{','.join(['NA', chr(34) + '-' + chr(34)] * 4)},NA\n")
+    file = file_of(tmp_path / "t.csv", "csv").model_copy(update={"nulls": ("-", "NA")})
+    assert rows_of(file, schema_of(SCHEMA)).to_pylist() == [dict.fromkeys(SCHEMA)]
+
+
+def test_a_description_without_null_markers_is_what_it_was() -> None:
+    plain = TableFile(path="a.csv", format="csv", columns=(("a", "string"),))
+    assert "nulls" not in plain.model_dump(mode="json")
+    marked = plain.model_copy(update={"nulls": ("NA",)})
+    assert marked.model_dump(mode="json")["nulls"] == ["NA"]
+    assert TableFile.model_validate_json(marked.model_dump_json()) == marked
 
 
 PRICES = {"item": "string", "price": "double"}
@@ -193,6 +240,10 @@ def test_rows_of_a_test_find_what_a_file_has(tmp_path: Path) -> None:
     [
         ({"file": "prices.xls"}, "file='prices.xls'; give the path of a file that ends in .csv"),
         ({"file": "p.csv", "topic": "t"}, "are about changes, and a file has none"),
+        ({"file": "p.csv", "nulls": "NA"}, "nulls='NA'; give values of CSV that mean null"),
+        ({"file": "p.csv", "nulls": []}, "give values of CSV that mean null"),
+        ({"file": "p.jsonl", "nulls": ["NA"]}, "nulls= are values of CSV, and 'p.jsonl' is none"),
+        ({"nulls": ["NA"]}, "nulls= are values of a CSV file, and there is no file="),
         ({"file": "p.csv", "deleted": "gone"}, "are about changes, and a file has none"),
         ({"file": "p.csv", "key": ("item", "price")}, "all columns .* are its key"),
         ({"file": "p.csv", "schema": {"item": "strin"}}, "table 'prices'"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -11,6 +12,8 @@ from hypothesis import given, settings
 
 from borealis_py import App, QueryError
 from borealis_py.engine import DuckKernel, compile_query
+from borealis_py.query import Stream
+from borealis_py.testing import run
 from tests.engine import worlds
 from tests.engine.worlds import WIDTH_US, Buckets, Row
 from tests.sunion.order import total_order
@@ -132,3 +135,43 @@ def test_what_is_no_order_is_refused(by: str, said: str) -> None:
     app.query("q", app.source("a", schema=worlds.COLUMNS).window("1s").top(3, by=by))
     with pytest.raises(QueryError, match=said):
         compile_query(app.describe(), "q")
+
+
+SALES = [{"k": k, "euros": e} for k, e in (("a", "1.00"), ("b", "3.00"), ("c", "2.00"), ("a", "5.00"))]
+
+
+def best(build: Callable[[Stream], Stream]) -> list[dict[str, object]]:
+    app = App("p")
+    app.query("q", build(app.source("s", {"k": "string", "euros": "decimal(12,2)"})))
+    return [dict(row) for row in run(app, {"s": SALES})["q"]]
+
+
+def totals(sales: Stream) -> Stream:
+    return sales.window("1s").group_by("k").agg(euros="sum(euros)")
+
+
+def test_the_best_of_a_windows_results_are_ranked_in_the_window_of_the_same_times() -> None:
+    found = best(lambda s: totals(s).window("1s").top(2, by="euros DESC"))
+    assert [(row["k"], row["euros"], row["rank"]) for row in found] == [("a", "6.00", 1), ("b", "3.00", 2)]
+    whole = best(totals)
+    assert {(row["window_start"], row["window_end"]) for row in found} == {
+        (row["window_start"], row["window_end"]) for row in whole
+    }
+
+
+def test_so_are_those_that_are_left_by_filters() -> None:
+    found = best(lambda s: totals(s).filter("euros < 5").filter("k <> ''").window("1s").top(1, by="euros DESC"))
+    assert [row["k"] for row in found] == ["b"]
+
+
+@pytest.mark.parametrize(("size", "every"), [("2s", "2s"), ("2s", "1s")])
+def test_windows_of_other_times_have_their_own_beside_those_of_the_results(size: str, every: str) -> None:
+    with pytest.raises(QueryError, match=r"rename 'window_start', 'window_end' with map\(\) before the window"):
+        best(lambda s: totals(s).window(size, every=every).top(1, by="euros DESC"))
+    with pytest.raises(QueryError, match=r"rename 'window_start'"):
+        best(lambda s: s.window("2s", every="1s").agg(n="count(*)").window("2s", every="1s").top(1, by="n"))
+
+
+def test_an_order_by_aggregates_says_where_they_go() -> None:
+    with pytest.raises(QueryError, match=r"aggregate first, then \.window\(\.\.\.\)\.top\(\) of the same"):
+        best(lambda s: s.window("1s").group_by("k").top(1, by="sum(euros) DESC"))

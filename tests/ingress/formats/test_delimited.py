@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+from codecs import BOM_UTF8
 from datetime import date, datetime
 from decimal import Decimal
 
@@ -78,6 +80,35 @@ def test_a_quotation_mark_that_is_not_closed_takes_nothing_of_the_next_record() 
     found = CsvFormat({"a": "int64", "b": "string"}, ("a", "b"), ",").rows([b'1,"a', b'b"\n3,4'])
     assert list(found.at) == []
     assert [at for at, _ in found.bad] == [0, 1]
+
+
+@pytest.mark.parametrize("size", [1_000, 131_072, 131_073, 1_000_000, 8_000_000])
+@pytest.mark.parametrize("end", ["", ',"b"'])
+def test_a_value_may_be_of_any_size_in_quotation_marks_and_without(size: int, end: str) -> None:
+    csv.field_size_limit(131_072)  # Python's own, whatever has been read in this process
+    form = CsvFormat({"n": "int64", "s": "string"}, ("n", "s", "t"), ",")
+    long = "x" * size
+    assert said(form.rows([f"1,{long}{end}".encode(), f'2,"{long}"{end}'.encode(), b'3,"a"'])) == [
+        {"n": 1, "s": long}, {"n": 2, "s": long}, {"n": 3, "s": "a"},
+    ]  # fmt: skip
+
+
+def test_a_header_line_is_no_row_wherever_it_comes() -> None:
+    form = CsvFormat({"s": "string", "t": "string"}, ("s", "x", "t"), ";")
+    lines = [b"s;x;t", b"a;b;c", b'"s";x;t\r\n', BOM_UTF8 + b"s;x;t", b"s;x;c"]
+    found = form.rows(lines)
+    assert found.rows.to_pylist() == [{"s": "a", "t": "c"}, {"s": "s", "t": "c"}]
+    assert list(found.at) == [1, 4]
+    assert found.bad == [(i, "the names of the fields, no values: leave the header line out") for i in (0, 2, 3)]
+
+
+@pytest.mark.parametrize("line", [b"NA,NA,NA,NA,NA,NA,NA,NA,NA", b'-,"NA",,-,"-",NA,,-,NA'])
+def test_values_that_mean_null_are_null_in_every_type_quoted_or_not(line: bytes) -> None:
+    form = CsvFormat(COLUMNS, tuple(COLUMNS), ",", ["NA", "-"])
+    kept = b"7,na,,,,,,,"
+    assert said(form.rows([line, kept])) == [dict.fromkeys(COLUMNS), {**dict.fromkeys(COLUMNS), "id": 7, "k": "na"}]
+    ((at, why),) = read([line]).bad
+    assert (at, why.partition(":")[0]) == (0, "column 'id'")
 
 
 PIECES = st.sampled_from(

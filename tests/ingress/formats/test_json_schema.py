@@ -15,7 +15,7 @@ def test_objects_behind_the_id_of_a_schema_are_rows_and_others_name_it() -> None
     found = read([framed(7, b'{"id":1,"more":2}'), framed(8, b'{"id":"x"}'), b'{"id":1}', b"", framed(9, b'{"id":2}')])
     assert (list(found.at), found.rows.to_pylist()) == ([0, 4], [{"id": 1}, {"id": 2}])
     assert [at for at, _ in found.bad] == [1, 2, 3]
-    assert found.bad[0][1] == "schema 8: column 'id': Expected `int | null`, got `str`"
+    assert found.bad[0][1] == "schema 8: column 'id': Expected `int | null`, got `str` ('x'); make the column string"
     assert found.bad[1][1].startswith("it begins with 7b 22 69 64 22, not with a zero byte and the id of a schema")
     assert found.bad[2][1].startswith("it begins with nothing")
 

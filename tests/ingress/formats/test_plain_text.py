@@ -22,7 +22,8 @@ def test_what_is_utf_8_is_a_row_and_what_is_not_costs_itself_alone(values: list[
 
 
 def test_the_reason_names_the_byte() -> None:
-    assert TextFormat({"line": "string"}).rows([b"ab\xff"]).bad == [(0, "not UTF-8: invalid start byte at byte 2")]
+    told = "not UTF-8: invalid start byte at byte 2; let the producer write UTF-8"
+    assert TextFormat({"line": "string"}).rows([b"ab\xff"]).bad == [(0, told)]
 
 
 @given(st.lists(st.binary(max_size=8), max_size=6))

@@ -25,6 +25,7 @@ from google.protobuf import (
     wrappers_pb2,
 )
 
+from borealis_py.ingress.absent_columns import SAID_AFTER, AbsentColumns
 from borealis_py.ingress.formats.avro_schema import UnusableSchema
 from borealis_py.ingress.formats.base import FormatRows
 from borealis_py.ingress.formats.protobuf import ProtobufFormat
@@ -87,6 +88,29 @@ def value(column: str, kind: str, **fields: Any) -> Any:
     """The value of a column of an order with these fields, or why there is none."""
     found = ProtobufFormat({column: kind}, TEXT).rows([order(**fields)])
     return found.rows.column(column).to_pylist()[0] if found.at else found.bad[0][1]
+
+
+def test_a_column_may_be_a_field_of_a_message_within() -> None:
+    paths = {"town": ("p", "city"), "no": ("p", "nothing"), "of_many": ("many", "x")}
+    form = ProtobufFormat(dict.fromkeys(paths, "string"), TEXT, paths=paths)
+    found = form.rows([order(p={"city": "Rome"}), order(id=1), order(p={})])
+    assert found.bad == []
+    assert found.rows.column("town").to_pylist() == ["Rome", None, ""]
+    assert found.rows.column("no").null_count == found.rows.column("of_many").null_count == 3
+
+
+def test_a_field_within_messages_is_there_if_its_type_has_it_and_absent_otherwise() -> None:
+    paths = {"town": ("p", "city"), "twon": ("p", "ctiy"), "of_many": ("many", "x"), "plain": ("id", "x")}
+    form = ProtobufFormat(dict.fromkeys(paths, "string"), TEXT, paths=paths)
+    seen, values = AbsentColumns(paths, paths), [order(id=1)] * SAID_AFTER
+    seen.saw(form, form.rows(values).rows, values)
+    assert [(one.name, one.field, one.near) for one in seen.found()] == [
+        ("of_many", "$.many.x", ""), ("plain", "$.id.x", ""), ("twon", "$.p.ctiy", "")
+    ]  # fmt: skip
+    alone = AbsentColumns(["twon"], paths)
+    alone.saw(form, form.rows(values).rows, values)
+    assert [one.near for one in alone.found()] == ["$.p.city"]
+    assert form.fields(b"", ("p",)) == form.fields(order(), ("p", "city")) == ()
 
 
 NEW_YEAR = {"t": {"seconds": 1_767_225_600, "nanos": 123_456_789}}

@@ -6,13 +6,14 @@ import threading
 from collections.abc import Callable, Iterable
 
 import pytest
+import structlog
 
 from borealis_py.app import exit_codes
 from borealis_py.app.exit_codes import described
 from borealis_py.client.target import BegunAnew, PublishFailed, StreamEnded, StreamForgotten
 from borealis_py.ingress.source_settings import SourceSettings
 from borealis_py.log.base import LogUnreachable
-from borealis_py.log.ingress_status import IngressRole, IngressStatus
+from borealis_py.log.ingress_status import AbsentField, IngressRole, IngressStatus
 from borealis_py.runtime.ingress.after_end import REMARK
 from borealis_py.runtime.ingress.host import IngressHost
 from borealis_py.runtime.ingress.member import REPORT_US, RESTART_US, SessionReport, TopicMember
@@ -86,6 +87,19 @@ def test_it_reports_each_second_and_at_once_when_its_role_changes() -> None:
     last = begun.told[-1]
     assert (last.source, last.ingress, last.topic, last.cluster) == ("orders", 1, "prod.orders", "eu")
     assert (last.uid, last.inputs, last.http) == ("u0", (ingress_input(),), "http://here:1")
+
+
+def test_it_logs_once_which_columns_no_record_has_had() -> None:
+    absent = (AbsentField("userId", 9, "user_id"),)
+    more = (AbsentField("note", 100), AbsentField("userId", 100, "user_id"))
+    begun = Begun(Session([SessionReport(IngressRole.OWNER, absent=one) for one in (absent, absent, more)]))
+    member = begun.member()
+    with structlog.testing.capture_logs() as logged:
+        for n in range(3):
+            member.turn(5 * S + n * REPORT_US)
+    assert [status.absent for status in begun.told] == [absent, absent, more]
+    said = [(one["column"], one["records"], one["near"]) for one in logged if "column" in one]
+    assert said == [("userId", 9, "user_id"), ("note", 100, "")]
 
 
 def test_it_reports_at_once_that_an_input_is_missing_and_that_it_is_back() -> None:

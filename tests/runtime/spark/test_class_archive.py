@@ -51,7 +51,6 @@ def test_one_that_cannot_be_made_is_done_without(monkeypatch: pytest.MonkeyPatch
 
 
 @pytest.mark.spark
-@pytest.mark.timeout(300)
 def test_it_is_made_once_and_a_jvm_starts_with_it(home: Path, tmp_path: Path) -> None:
     assert class_archive.make()
     (made,) = home.glob("*.jsa")

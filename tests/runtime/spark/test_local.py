@@ -16,7 +16,7 @@ from tests.runtime.spark.redone import redo_of
 from tests.support.waiting import until
 from tests.support.without_b import lose_b, rows_without_b, send
 
-pytestmark = [pytest.mark.spark, pytest.mark.broker, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.spark, pytest.mark.broker]
 
 
 def test_a_replica_as_a_task_redoes_on_spark_and_ends_in_order(bootstrap: str, tmp_path: Path) -> None:
@@ -40,7 +40,8 @@ def test_a_replica_as_a_task_redoes_on_spark_and_ends_in_order(bootstrap: str, t
             app.drivers[0].signal(signal.SIGCONT)
         assert sorted(app.values()) == list(range(sent))
         failed = {s.detail for s in app.statuses() if s.event == "REDO_FAILED" and s.at_wall_us > stopped_us}
-        assert failed == {"the driver did not accept the redo within 1.3 s"}
+        assert len(failed) == 1
+        assert failed.pop().startswith("the driver did not accept the redo within")
         children = app.children(0)
         assert len(children) >= 3  # JVM, daemon, workers
         assert app.end_all(0) == 0, app.drivers[0].said

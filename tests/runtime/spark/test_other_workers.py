@@ -11,7 +11,7 @@ from borealis_py.app.exit_codes import FAILED, KERNEL, ExitCode
 from tests.drills.processes import ROOT
 from tests.runtime.spark.driven import READY_S, driven, union_app
 
-pytestmark = [pytest.mark.spark, pytest.mark.broker, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.spark, pytest.mark.broker]
 IN_WORKERS = """
 import sys
 if "borealis_py.runtime.spark.daemon" in sys.orig_argv:

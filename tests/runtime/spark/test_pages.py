@@ -16,7 +16,7 @@ from tests.runtime.spark.driven import END_S, READY_S, Driven, all_gone, driven,
 from tests.support.waiting import until
 from tests.support.without_b import send
 
-pytestmark = [pytest.mark.spark, pytest.mark.broker, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.spark, pytest.mark.broker]
 NONSENSE = [
     b"nonsense\r\n\r\n",
     b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03\r\n\r\n",

@@ -22,7 +22,7 @@ from tests.runtime.spark.driven import all_gone
 from tests.support.standbys import REPLICAS, StandbyApp, an_app, standing_by
 from tests.support.waiting import until
 
-pytestmark = [pytest.mark.spark, pytest.mark.broker, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.spark, pytest.mark.broker]
 MOVED = "goes on elsewhere"
 AROUND_US = 4_000_000
 WAYS = ("passive-standby", "upstream-backup")

@@ -14,7 +14,7 @@ from tests.runtime.spark.standalone import Cluster, standalone
 from tests.support.waiting import until
 from tests.support.without_b import send
 
-pytestmark = [pytest.mark.spark, pytest.mark.broker, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.spark, pytest.mark.broker]
 SOON_US = 5_000_000
 CORES = 2
 STARTED_AGAIN = "restarting replicas in another Spark application"

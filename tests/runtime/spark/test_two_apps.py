@@ -11,7 +11,7 @@ from tests.runtime.spark.redone import engines, redo_of
 from tests.runtime.spark.standalone import standalone
 from tests.support.without_b import send
 
-pytestmark = [pytest.mark.spark, pytest.mark.broker, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.spark, pytest.mark.broker]
 CORES = 4
 """Two applications of two slots."""
 
