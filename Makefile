@@ -13,6 +13,9 @@ KILLS := 1
 TIMES := 5
 FILES :=
 
+# Without compiled modules on disk each of some hundred processes compiles them anew.
+unexport PYTHONDONTWRITEBYTECODE
+
 .DEFAULT_GOAL := help
 .PHONY: help setup demo test test-slow test-third test-all stress rotate check fmt unit sim bench bench-check compose-test chaos soak mutants wheel clean
 

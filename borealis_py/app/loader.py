@@ -7,6 +7,7 @@ import inspect
 import re
 import sys
 import traceback
+from importlib.machinery import SourceFileLoader
 from pathlib import Path
 from types import ModuleType
 
@@ -81,12 +82,13 @@ def _described(function: Function) -> Function:
 
 def _run(file: Path, shown: str) -> ModuleType:
     spec = importlib.util.spec_from_file_location("__borealis_app__", file)
-    if spec is None or spec.loader is None:
+    if spec is None or not isinstance(spec.loader, SourceFileLoader):
         raise AppFileError(f"{shown}: not a Python file (its name should end in .py)")
     module = importlib.util.module_from_spec(spec)
     sys.path.insert(0, str(file.parent))
     try:
-        spec.loader.exec_module(module)
+        # as it is written now: compiled code in __pycache__ counts as fresh after a change in the same second
+        exec(spec.loader.source_to_code(spec.loader.get_data(str(file)), str(file)), module.__dict__)
     except SyntaxError as exc:
         where = shown if exc.filename in (None, str(file)) else exc.filename
         pointer = f"\n    {exc.text.rstrip()}" if exc.text else ""

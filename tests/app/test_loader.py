@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 
@@ -34,6 +35,14 @@ def test_modules_beside_the_file_can_be_imported(tmp_path: Path) -> None:
     app = load_app(write(tmp_path, GOOD.replace('App("demo")', 'App(__import__("names_of_mine").NAME)')))
     assert app.name == "demo2"
     assert sys.path == before
+
+
+def test_a_file_that_changes_without_a_change_of_time_or_size(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.dont_write_bytecode", False)
+    for name in ("demo1", "demo2"):
+        path = write(tmp_path, GOOD.replace("demo", name))
+        os.utime(path, (1, 1))
+        assert load_app(path).name == name
 
 
 @pytest.mark.parametrize(
