@@ -67,6 +67,7 @@ class Copier:
         self._rule = Watermarks(spec.lateness_us, spec.boundary == "data", spec.expect_us)
         self._buckets = plan.targets[0].buckets
         self._ahead_us = plan.targets[0].ahead_max_us
+        self._future_us = 0
         self._due_us: int | None = None
         self._held = self._mute = False
         self._given_up = GivenUp(plan.name)
@@ -139,15 +140,20 @@ class Copier:
         """Whether all partitions are given up, so that nothing need be learned of the topic."""
         return self._given_up.all_of(self._topic.queues)
 
-    def turn(self, now_us: int, new_ends: bool, silent: bool, full: bool, settings: SourceSettings) -> list[NewRecord]:
+    def turn(
+        self, now_us: int, latest_us: int, new_ends: bool, silent: bool, full: bool, settings: SourceSettings
+    ) -> list[NewRecord]:
         """Copy what has come, and return the records to append.
 
         Args:
+            latest_us: the time by the clock that is furthest, of this machine's and the log's: what is in the future
+                of one of them may be in the other's past (B60).
             new_ends: the topic's ends have been told since the last turn.
             silent: another is to take over: write nothing.
             full: too much is in flight: write nothing, no boundaries either.
         """
         topic = self._topic
+        self._future_us = latest_us + self._ahead_us
         self._obey(settings, now_us)
         if new := [p for p in range(topic.partitions or 0) if p not in topic.queues]:
             self._grow(new, now_us)
@@ -331,31 +337,30 @@ class Copier:
         """Copy the first of a partition's records that may go now. Returns their number."""
         queue, head = self._topic.queues[partition], self._head(partition, now_us)
         assert head is not None
-        future = now_us + self._ahead_us
         limit = self._fronts.limit(partition)
         backlog = head.stimes < now_us - self._plan.spec.lateness_us - AHEAD_US
         inputs = self._plan.inputs_of(partition, head.rows)
         count = head.before(backlog & (head.stimes > limit))
         if not count:
             return 0
-        count = min(count, self._below_horizon(partition, head, inputs, future, now_us))
+        count = min(count, self._below_horizon(partition, head, inputs, now_us))
         queue.too_far = not count
         if queue.too_far:
             self._fronts.hold_up_nobody([partition])  # it waits for other partitions of its own, and that may be long
             return 0
         part, rest = head.cut(count)
-        self._send(partition, part, inputs[: len(part.at)], future, now_us)
+        self._send(partition, part, inputs[: len(part.at)], now_us)
         queue.done(part, rest)
         queue.moved_us = now_us
         return count
 
-    def _below_horizon(self, partition: int, head: Decoded, inputs: Int64s, future: int, now_us: int) -> int:
+    def _below_horizon(self, partition: int, head: Decoded, inputs: Int64s, now_us: int) -> int:
         """How many records come before the first row that readers would refuse as in the future of its input's
         boundary. Such a row itself may move the boundary, which then goes ahead of it (B53)."""
         lateness = self._plan.spec.lateness_us
         for attempt in (0, 1):
             bounds = [w.boundary + lateness + self._ahead_us for w in self._writers]
-            wrong = (head.stimes < future) & (head.stimes >= np.asarray(bounds, np.int64)[inputs])
+            wrong = (head.stimes < self._future_us) & (head.stimes >= np.asarray(bounds, np.int64)[inputs])
             count = head.before(wrong)
             if count or attempt:
                 break
@@ -365,14 +370,14 @@ class Copier:
             self._flush(i, self._writers[i], now_us)
         return count
 
-    def _send(self, partition: int, part: Decoded, inputs: Int64s, future: int, now_us: int) -> None:
+    def _send(self, partition: int, part: Decoded, inputs: Int64s, now_us: int) -> None:
         fed, refuser = self._plan.fed_by(partition), self._plan.refuser(partition)
         last, given = part.records[-1].offset, list[InputWriter]()
         self._counts.heartbeats += len(part.pings_at)
         for i in fed:
             writer = self._writers[i]
             mine = None if len(fed) == 1 else np.flatnonzero(inputs == i)
-            limits = InputLimits(writer.boundary, future, writer.at.get(partition, 0), self._decoder.misread)
+            limits = InputLimits(writer.boundary, self._future_us, writer.at.get(partition, 0), self._decoder.misread)
             found = None if writer.ended else part_for(part, partition, mine, i == refuser, limits)
             if found is not None:
                 self._counts.rows += found.rows.num_rows
@@ -383,7 +388,7 @@ class Copier:
                 writer.add(found, now_us)
                 given.append(writer)
             stimes = part.stimes if mine is None else part.stimes[mine]
-            known = stimes[stimes < future]
+            known = stimes[stimes < self._future_us]
             if len(known):
                 writer.spoken = writer.spoken or i == self._plan.rest
                 self._rule.saw(i, partition, int(known.max()))

@@ -89,7 +89,7 @@ class IngressSession:
         self._copier: Copier | None = None
         self._silence: Silence | None = None
         """Of an owner."""
-        self._now_us = 0
+        self._now_us = self._latest_us = 0
         self._begins_until_us: int | None = None
         """Until when others wait for this one; None: it has not had a turn."""
         self._heard_us: int | None = None
@@ -151,8 +151,11 @@ class IngressSession:
             for i, writer in enumerate(self._writers)
         )
 
-    def turn(self, now_us: int) -> None:
+    def turn(self, now_us: int, log_us: int | None = None) -> None:
         """Do what is due.
+
+        Args:
+            now_us: this machine's wall clock. log_us: the log's, at least; None: not known.
 
         Raises:
             StreamEnded: END is in the logs of all inputs. StreamForgotten: retention has deleted how far it was copied.
@@ -160,6 +163,7 @@ class IngressSession:
             LogError: a log may not be read.
         """
         self._now_us = now_us = max(self._now_us, now_us)  # a clock that is set back must not break a promise
+        self._latest_us = max(now_us, log_us or 0)
         self._inputs.turn()
         if self._inputs.ended:
             source = base_name(self._plan.targets[0].source)
@@ -361,5 +365,5 @@ class IngressSession:
     def _copy(self, now_us: int, new_ends: bool) -> None:
         assert self._copier is not None
         silent, settings = self._must_be_silent(now_us), self._inputs.settings
-        for record in self._copier.turn(now_us, new_ends, silent, self._inputs.full, settings):
+        for record in self._copier.turn(now_us, self._latest_us, new_ends, silent, self._inputs.full, settings):
             self._inputs.append(record)

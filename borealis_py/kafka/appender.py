@@ -76,6 +76,7 @@ class KafkaAppender:
         self._done: deque[Delivery] = deque()
         self._broken: dict[Feed, str] = {}  # feeds with a refused record
         self._clock_ahead_us: int | None = None
+        self._log_us: int | None = None  # the log's clock when the monotonic one of this machine was 0, at least
         self._closed = threading.Event()
         self._thread = threading.Thread(target=self._run, name="kafka-appender", daemon=True)
         self._thread.start()
@@ -201,10 +202,15 @@ class KafkaAppender:
         kind, appended_ms = message.timestamp()
         if kind == TIMESTAMP_LOG_APPEND_TIME:
             self._clock_ahead_us = least_ahead(sent_us, _now_us(), appended_ms)
+            self._log_us = appended_ms * 1_000 - _monotonic_us()
 
     @property
     def clock_ahead_us(self) -> int | None:
         return self._clock_ahead_us
+
+    @property
+    def log_us(self) -> int | None:
+        return None if self._log_us is None else self._log_us + _monotonic_us()
 
     def _make_way(self, key: _Key | None, unacknowledged: Counter[_Key]) -> None:
         """A record of this key is under way no more. `unacknowledged`: of its producer, which may be a former one."""
@@ -276,6 +282,10 @@ early_appenders = EarlyAppenders()
 
 def _now_us() -> int:
     return time.time_ns() // 1_000
+
+
+def _monotonic_us() -> int:
+    return time.monotonic_ns() // 1_000
 
 
 def _key(record: NewRecord) -> _Key | None:

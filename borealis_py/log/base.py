@@ -155,6 +155,11 @@ class Appender(Protocol):
         """By how much, in microseconds, this machine's clock is ahead of the log's at least, by the last record of a
         topic whose times the log sets; negative: behind; None: not known."""
 
+    @property
+    def log_us(self) -> int | None:
+        """The log's clock, in microseconds since 1970, at least: by the same record, and by the time since, which this
+        machine's wall clock does not measure; None: not known."""
+
     def flush(self, timeout_s: float) -> bool:
         """Wait until everything is delivered; False on timeout."""
 

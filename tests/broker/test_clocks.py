@@ -44,7 +44,9 @@ class MachineClock:
 
         monkeypatch.setattr(appender, "produce", produce)
         shifted = SimpleNamespace(
-            monotonic=time.monotonic, time_ns=lambda: time.time_ns() + self.ahead_s * 1_000_000_000
+            monotonic=time.monotonic,
+            monotonic_ns=time.monotonic_ns,
+            time_ns=lambda: time.time_ns() + self.ahead_s * 1_000_000_000,
         )
         monkeypatch.setattr(appender, "time", shifted)
 

@@ -96,9 +96,9 @@ def test_a_log_that_takes_nothing_holds_up_copying_before_memory_fills_and_witho
         sizes.append(len(record.value or b""))
         append(appender, record, token)
 
-    def timed(session: IngressSession, now_us: int) -> None:
+    def timed(session: IngressSession, now_us: int, log_us: int | None) -> None:
         turns.append(now_us)
-        turn(session, now_us)
+        turn(session, now_us, log_us)
 
     monkeypatch.setattr(MemoryAppender, "append", counted)
     world.memory.cut(process.name, ["shop.orders"])

@@ -132,7 +132,7 @@ def test_a_row_that_is_stamped_too_far_ahead_of_a_silent_input_is_told_of() -> N
     reported = ReportedSession(process.session, "orders", world.plan.spec, 100_000)
 
     def missing() -> str:
-        reported.turn(world.now)
+        reported.turn(world.now, None)
         (told,) = reported.report().inputs
         return told.missing
 

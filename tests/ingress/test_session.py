@@ -125,6 +125,25 @@ def test_a_row_over_a_minute_ahead_is_a_dead_letter_and_moves_nothing() -> None:
     assert world.numbers() == [2]
 
 
+@pytest.mark.parametrize("boots", [False, True])
+@pytest.mark.parametrize("back_s", [1, 3_600, 365 * 86_400])
+def test_of_a_clock_that_is_set_back_rows_wait_and_none_is_in_the_future(back_s: int, boots: bool) -> None:
+    world = TopicWorld(partitions=1)
+    process = world.copying()
+    process.set_clock(-back_s * 1_000_000)
+    if boots:
+        process.kill()
+        process.start()
+    for _ in range(20):
+        world.send(0)
+        world.run(5)
+    assert boots or len(world.numbers()) < world.sent or back_s == 1
+    process.set_clock(0)
+    world.run(5)
+    assert world.numbers() == list(range(1, world.sent + 1))
+    assert world.copied().letters == []
+
+
 def test_bad_values_are_dead_letters_with_what_they_were() -> None:
     world = TopicWorld(partitions=1)
     world.copying()

@@ -90,6 +90,20 @@ def _new_partitions_from_their_end() -> AbstractContextManager[object]:
     return mock.patch.object(ForeignTopic, "open", open_)
 
 
+def _positions_count_in_any_topic() -> AbstractContextManager[object]:
+    before = ForeignTopic.open
+
+    def open_(self: ForeignTopic, partition: int, offset: int, now_us: int, topic_id: str = "") -> PartitionQueue:
+        return before(self, partition, offset, now_us)
+
+    return mock.patch.object(ForeignTopic, "open", open_)
+
+
+def _the_future_of_one_clock() -> AbstractContextManager[object]:
+    before = session.IngressSession.turn
+    return mock.patch.object(session.IngressSession, "turn", lambda self, now_us, log_us=None: before(self, now_us))
+
+
 def _given_up_in_vain() -> AbstractContextManager[object]:
     return mock.patch.object(Watermarks, "give_up", return_value=None)
 
@@ -206,6 +220,12 @@ BUGS = (
         IngressWorlds("copied 0 times", ("grow",), found=1),
     ),
     Bug(
+        "B60 what is in the future of one clock alone waits",
+        "safety",
+        _the_future_of_one_clock,
+        IngressWorlds("called future", settings=True, jumps=True, found=3),
+    ),
+    Bug(
         "B54 a bad record is a dead letter once where inputs share a partition",
         "safety",
         _bad_records_are_filed_again,
@@ -215,9 +235,16 @@ BUGS = (
         ),
     ),
     Bug(
+        "B57 positions count in the topic that their record names",
+        "safety",
+        _positions_count_in_any_topic,
+        IngressWorlds("copied 0 times", settings=True, made_again=True, found=7),
+    ),
+    Bug(
         "B57 an end below what was read promises nothing",
         "safety",
         _an_end_below_what_was_read_counts,
+        IngressWorlds("called late", settings=True, made_again=True, found=21),
         script=Script(
             "tests/ingress/test_topic_life.py::test_an_end_below_what_had_been_read_is_that_of_another_topic"
         ),

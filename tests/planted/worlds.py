@@ -85,13 +85,16 @@ def _misfits(detail: str) -> bool:
 
 @dataclass(frozen=True)
 class IngressWorlds:
-    """Worlds of ingresses. `told`: a part of what the oracle says; `settings`: users set something in them; `kinds`,
-    `found` and `seeds` as above."""
+    """Worlds of ingresses. `told`: a part of what the oracle says; `settings`: users set something in them;
+    `made_again`: their topics may be made again; `jumps`: their clocks may jump; `kinds`, `found` and `seeds` as above.
+    """
 
     told: str
     kinds: tuple[str, ...] = KINDS
     found: int = 0
     settings: bool = False
+    made_again: bool = False
+    jumps: bool = False
     seeds: int = 40
 
     @property
@@ -103,6 +106,10 @@ class IngressWorlds:
         scenario = draw_ingress(seed, self.kinds)
         if not self.settings:
             scenario = replace(scenario, settings=(), lasting=None)
+        if not self.made_again:
+            scenario = replace(scenario, made_again=None)
+        if not self.jumps:
+            scenario = replace(scenario, jumps=())
         with quiet():
             violations = run_ingress(seed, scenario).violations
         if not violations:

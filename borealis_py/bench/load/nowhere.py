@@ -64,6 +64,7 @@ class NowhereReader:
 
 class NowhereAppender:
     clock_ahead_us = None
+    log_us = None
 
     def __init__(self, log: Nowhere, wake: Wake) -> None:
         self._log, self._wake = log, wake

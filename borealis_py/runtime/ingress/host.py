@@ -6,15 +6,19 @@ import threading
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
+import structlog
+
 from borealis_py.app import exit_codes
 from borealis_py.app.exit_codes import ExitCode
 from borealis_py.log import topics
 from borealis_py.log.base import Appender, Feed, NewRecord
-from borealis_py.log.clock import Clock, SystemClock
+from borealis_py.log.clock import Clock, ClockWatch, SystemClock
 from borealis_py.log.ingress_status import IngressStatus, status_key
 from borealis_py.log.messages import encode
 from borealis_py.runtime.ingress.after_end import REMARK
 from borealis_py.runtime.ingress.member import TopicMember
+
+log = structlog.get_logger("borealis.ingress")
 
 STOP_LOOK_S = 0.1
 """Maximum time until a signal takes effect."""
@@ -23,13 +27,17 @@ FLUSH_S = 2.0
 
 
 class StatusSender:
-    """Writes statuses into an app's status topic, and shows them to this process. `seen`: called with each."""
+    """Writes statuses into an app's status topic, and shows them to this process; logs how this machine's clock differs
+    from the log's. `seen`: called with each."""
 
     def __init__(self, app: str, appender: Appender, seen: Callable[[IngressStatus], None]) -> None:
         self._feed, self._appender, self._seen = Feed(topics.status(app)), appender, seen
+        self._clock_watch = ClockWatch()
 
     def send(self, status: IngressStatus) -> None:
         """Write a status. Never waits."""
+        if (said := self._clock_watch.changed(self._appender.clock_ahead_us)) is not None:
+            log.warning(said, ahead_us=self._appender.clock_ahead_us)
         key = status_key(status.source, status.ingress)
         self._appender.append(NewRecord(self._feed, encode(status), key, conflatable=True))
         self._seen(status)
@@ -52,6 +60,7 @@ class IngressHost:
         close: called at the end, after the members have said that they stop.
         stay: called with `stop` once END is in the logs of all sources; returns when the process is to end, and how.
             None: it ends at once.
+        log_us: the log's clock; None: not known.
     """
 
     def __init__(
@@ -60,10 +69,11 @@ class IngressHost:
         close: Callable[[], None],
         stay: Callable[[threading.Event], ExitCode] | None = None,
         clock: Clock | None = None,
+        log_us: Callable[[], int | None] = lambda: None,
     ) -> None:
         self.stop = threading.Event()
         self._make, self._close, self._stay = make, close, stay
-        self._clock = clock or SystemClock()
+        self._clock, self._log_us = clock or SystemClock(), log_us
 
     def run(self) -> int:
         """Returns the exit code: of an end that people must know of, else of what ended last."""
@@ -73,7 +83,7 @@ class IngressHost:
             while not self.stop.is_set() and any(member.code is None for member in members):
                 woken.clear()
                 for member in members:
-                    member.turn(self._clock.wall_us())
+                    member.turn(self._clock.wall_us(), self._log_us())
                 due = [at for member in members if (at := member.next_wakeup()) is not None]
                 if due:
                     woken.wait(min(STOP_LOOK_S, max(0.0, (min(due) - self._clock.wall_us()) / 1e6)))

@@ -45,9 +45,10 @@ class SessionReport:
 
 
 class TopicSession(Protocol):
-    """A session as its process drives it. Never waits; times are wall times in microseconds."""
+    """A session as its process drives it. Never waits; times are wall times in microseconds, and `log_us` the log's
+    (None: not known)."""
 
-    def turn(self, now_us: int) -> None: ...
+    def turn(self, now_us: int, log_us: int | None) -> None: ...
 
     def next_wakeup(self) -> int: ...
 
@@ -106,7 +107,7 @@ class TopicMember:
         """Columns that no record has had, as last logged."""
         self._log = log.bind(source=source, ingress=ingress, topic=topic)
 
-    def turn(self, now_us: int) -> None:
+    def turn(self, now_us: int, log_us: int | None = None) -> None:
         """Do what is due, and report. Never raises for what a session meets."""
         if self.code is not None:
             return
@@ -116,7 +117,7 @@ class TopicMember:
                 self._uid = self._new_uid()
                 self._session = self._begin(self._uid)
             if self._session is not None:
-                self._session.turn(now_us)
+                self._session.turn(now_us, log_us)
         except Exception as exc:
             why = str(exc)
             self._failed(exc, now_us)

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from functools import partial
 
+from borealis_py.app.clocks import ask_for_time
 from borealis_py.app.process_spec import ProcessSpec
 from borealis_py.app.sources.copying import plan_of
 from borealis_py.app.state import AppState, read_app
@@ -59,7 +60,9 @@ def open_ingress(
     clusters = {source: process.cluster(spec.cluster) for source, spec in state.spec.ingresses.items()}
     board = IngressRegistry(state, [(source, index) for source in state.spec.ingresses])
     url = open_http(process.http, Routes(board, IngressCollector(board)), closing)
-    sender = StatusSender(app, kafka.appender(lambda: None), beside.seen_ingress(board))
+    appender = kafka.appender(lambda: None)
+    ask_for_time(appender, app)  # before any row is judged by it
+    sender = StatusSender(app, appender, beside.seen_ingress(board))
     catch_up = BacklogFronts()
 
     def members(wake: Wake) -> list[TopicMember]:
@@ -79,7 +82,7 @@ def open_ingress(
 
     # what a supervisor started ends, and is not started again; a container engine starts whatever ends
     after_end = None if run else partial(stay, kafka, app, state.app_uid)
-    return IngressHost(members, sender.close, after_end)
+    return IngressHost(members, sender.close, after_end, log_us=lambda: appender.log_us)
 
 
 def _begin(

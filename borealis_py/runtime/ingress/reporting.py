@@ -31,9 +31,9 @@ class ReportedSession:
         self._session, self._source, self._spec, self._bucket_us = session, source, spec, bucket_us
         self._now_us = 0
 
-    def turn(self, now_us: int) -> None:
+    def turn(self, now_us: int, log_us: int | None) -> None:
         self._now_us = now_us
-        self._session.turn(now_us)
+        self._session.turn(now_us, log_us)
 
     def next_wakeup(self) -> int:
         return self._session.next_wakeup()

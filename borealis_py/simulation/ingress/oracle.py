@@ -31,18 +31,20 @@ WAY_US = 1_000_000
 """How long END may be on its way."""
 _HEAD = struct.Struct(">2sBI")
 _LOST = re.compile(r"lost: .*\[(\d+)\], offsets (\d+) to (\d+): ")
+_MADE_AGAIN = re.compile(r"made again: (.*?\[\d+\]) ")
 
 
 @dataclass(slots=True)
 class InputJudged:
-    """What an input's log holds by the rules of PROTOCOL 4.2. `numbers`: of its rows. `letters`: (reason, bytes) of
-    what its ingresses refused. `broken`: what must not be in it. `first`: the first offset named for each partition.
-    `boundary`: the last promise. `end_at`: the offset of END; None: it is not there."""
+    """What an input's log holds by the rules of PROTOCOL 4.2. `numbers`: of its rows. `letters`: (reason, bytes, topic
+    id) of what its ingresses refused. `broken`: what must not be in it. `first`: the first offset named for each
+    partition, and the topic id with it. `boundary`: the last promise. `end_at`: the offset of END; None: it is not
+    there."""
 
     numbers: list[int] = field(default_factory=list)
-    letters: list[tuple[str, bytes]] = field(default_factory=list)
+    letters: list[tuple[str, bytes, str]] = field(default_factory=list)
     broken: list[str] = field(default_factory=list)
-    first: dict[int, int] = field(default_factory=dict)
+    first: dict[int, tuple[int, str]] = field(default_factory=dict)
     boundary: int = 0
     end_at: int | None = None
 
@@ -57,11 +59,11 @@ def judge_input(records: Sequence[Record], origin_us: int) -> InputJudged:
             if header[2] > epoch:
                 epoch, owner, lateness = header[2], header[3], header[4]
             continue
-        _, _, of, uid, first, stimes, boundary, _, _, rejects, at, _, _ = header
+        _, _, of, uid, first, stimes, boundary, _, _, rejects, at, topic_id, _ = header
         if (of, uid) != (epoch, owner):
             continue
-        for p, offset in at:
-            found.first.setdefault(p, offset)
+        for p, offset in at:  # one that comes with its first rows is new, and copied from its beginning
+            found.first.setdefault(p, (0 if stimes or rejects else offset, topic_id))
         refused = {one[0]: one for one in rejects}
         rows = iter(zip(struct.unpack(f"<{len(stimes) // 8}q", stimes), _rows(payload), strict=True))
         for seq in range(first, first + len(stimes) // 8 + len(refused)):
@@ -71,7 +73,7 @@ def judge_input(records: Sequence[Record], origin_us: int) -> InputJudged:
                 found.broken.append(f"offset {record.offset}: position {seq} follows {last}")
             last = seq
             if seq in refused:
-                found.letters.append((refused[seq][1], refused[seq][2]))
+                found.letters.append((refused[seq][1], refused[seq][2], topic_id))
                 continue
             stime, row = next(rows)
             found.numbers.append(row["n"])
@@ -85,9 +87,21 @@ def judge_input(records: Sequence[Record], origin_us: int) -> InputJudged:
     return found
 
 
+@dataclass(frozen=True, slots=True)
+class TopicLife:
+    """A topic from when it was made, under this id, until it was deleted, if it was."""
+
+    id: str
+    partitions: Sequence[Partition]
+
+    @property
+    def deleted(self) -> bool:
+        return self.partitions[0].deleted
+
+
 def judge(
     scenario: IngressScenario,
-    topic: Sequence[Partition],
+    lives: Sequence[TopicLife],
     inputs: Sequence[InputJudged],
     source: Sequence[Partition],
     sent: Mapping[bytes, Sent],
@@ -96,53 +110,70 @@ def judge(
     """What is wrong: nothing, if every promise held.
 
     Args:
+        lives: of the topic, the last one lasts.
         source: the inputs' logs, which `inputs` were judged by.
         origin_us: rows before it are late in any case.
     """
     spec, where = scenario.spec, Counter[tuple[int, object]]()
-    lost: dict[tuple[int, int], set[int]] = {}
+    lost: dict[tuple[int, str, int], set[int]] = {}
     end_us = None if scenario.end_us is None else origin_us + scenario.end_us
     for i, judged in enumerate(inputs):
         yield from (f"input {i}: {what}" for what in judged.broken)
         if (judged.boundary >= FOREVER) is not (end_us is not None):
             yield f"input {i}: its boundary is {judged.boundary}, the source is to end at {end_us}"
-        for reason, raw in judged.letters:
+        made_again = Counter[str]()
+        for reason, raw, topic_id in judged.letters:
             if (told := _LOST.match(reason)) is not None:
                 p, low, high = map(int, told.groups())
-                lost.setdefault((i, p), set()).update(range(low, high + 1))
+                lost.setdefault((i, topic_id, p), set()).update(range(low, high + 1))
+            elif (told := _MADE_AGAIN.match(reason)) is not None:
+                made_again[told[1]] += 1
             else:
                 where[i, raw] += 1
+        yield from (f"input {i}: {p} is made again {n} times" for p, n in made_again.items() if n >= len(lives))
         for number in judged.numbers:
             where[i, number] += 1
-    given_up = [scenario.skipped(partition.feed.partition)[-1:] for partition in topic]
+    given_up = [scenario.skipped(partition.feed.partition)[-1:] for partition in lives[-1].partitions]
     frozen = spec.boundary == "data" and all(last and last[0][1] >= FOREVER for last in given_up)
     """Nothing moves boundaries, so rows far ahead of them wait, and those behind them do."""
-    for partition in topic:
-        p = partition.feed.partition
-        named = [judged.first[p] for judged in inputs if p in judged.first and p < scenario.partitions]
-        begin = min(named, default=0)  # a partition that the topic got later is copied from its beginning
-        yield from _late(scenario, partition, inputs, sent, origin_us)
-        for record in (r for r in partition.records[: partition.stable_end] if r is not None):
-            one = sent[record.value or b""]
-            own = p % spec.inputs
-            if spec.by is not None:
-                own = len(SHOPS) - 1 if one.shop not in spec.values else spec.values.index(one.shop)
-            letter = len(inputs) - 1 if spec.by is not None and one.number is None else own
-            row = where.pop((own, one.number), 0) if one.number is not None else 0
-            count = row + where.pop((letter, one.value), 0)
-            name = f"{TOPIC}[{p}], offset {record.offset}"
-            after_end = end_us is not None and partition.appended_us[record.offset] > end_us
-            into = own if one.number is not None else letter
-            left = after_end or frozen or _given_up_at(scenario, p, source[into], inputs[into].end_at, origin_us)
-            if record.offset < begin:
-                if count:
-                    yield f"{name}: copied, although copying began at {begin}"
-            elif record.offset in lost.get((into, p), ()):
-                if count or record.offset >= partition.start:
-                    yield f"{name}: called lost, copied {count} times, the log begins at {partition.start}"
-            elif count != 1 and not (left and count == 0):
-                yield f"{name}: copied {count} times instead of once"
+    yield from _late(scenario, lives, inputs, sent, origin_us)
+    for life in lives:
+        for partition in life.partitions:
+            p = partition.feed.partition
+            begin = _begun(scenario, lives, life, p, inputs)
+            for record in (r for r in partition.records[: partition.stable_end] if r is not None):
+                one = sent[record.value or b""]
+                own = p % spec.inputs
+                if spec.by is not None:
+                    own = len(SHOPS) - 1 if one.shop not in spec.values else spec.values.index(one.shop)
+                letter = len(inputs) - 1 if spec.by is not None and one.number is None else own
+                row = where.pop((own, one.number), 0) if one.number is not None else 0
+                count = row + where.pop((letter, one.value), 0)
+                name = f"{life.id} {TOPIC}[{p}], offset {record.offset}"
+                after_end = end_us is not None and partition.appended_us[record.offset] > end_us
+                into = own if one.number is not None else letter
+                left = after_end or frozen or _given_up_at(scenario, p, source[into], inputs[into].end_at, origin_us)
+                if record.offset < begin:
+                    if count:
+                        yield f"{name}: copied, although copying began at {begin}"
+                elif record.offset in lost.get((into, life.id, p), ()):
+                    if count or record.offset >= partition.start:
+                        yield f"{name}: called lost, copied {count} times, the log begins at {partition.start}"
+                elif count != 1 and not ((left or life.deleted) and count == 0):
+                    yield f"{name}: copied {count} times instead of once"
     yield from (f"input {i}: {what!r} {count} times, which nobody wrote there" for (i, what), count in where.items())
+
+
+def _begun(
+    scenario: IngressScenario, lives: Sequence[TopicLife], life: TopicLife, p: int, inputs: Sequence[InputJudged]
+) -> int:
+    """The offset from which a partition is to be copied. One that the topic got later, or when it was made again, is
+    copied from its beginning."""
+    named = [judged.first[p] for judged in inputs if p in judged.first and p < scenario.partitions]
+    first = next((one for one in lives if any(topic_id == one.id for _, topic_id in named)), None)
+    if first is None or life is not first:
+        return FOREVER if first is not None and lives.index(life) < lives.index(first) else 0
+    return min(offset for offset, topic_id in named if topic_id == life.id)
 
 
 def _given_up_at(scenario: IngressScenario, p: int, source: Partition, end_at: int | None, origin_us: int) -> bool:
@@ -155,39 +186,47 @@ def _given_up_at(scenario: IngressScenario, p: int, source: Partition, end_at: i
 
 def _late(
     scenario: IngressScenario,
-    partition: Partition,
+    lives: Sequence[TopicLife],
     inputs: Sequence[InputJudged],
     sent: Mapping[bytes, Sent],
     origin_us: int,
 ) -> Iterator[str]:
     """Rows that were called late or in the future, and were not."""
-    spec, largest = scenario.spec, 0
-    said = {raw: reason for judged in inputs for reason, raw in judged.letters}
-    for record in partition.records[: partition.stable_end]:
-        if record is None:
-            continue
-        one, came = sent[record.value or b""], partition.appended_us[record.offset]
-        if one.stime is None:
-            continue
-        reason = said.get(one.value, "")
-        by_rows = one.stime < largest - spec.lateness_us
-        by_clock = spec.boundary == "clock" and one.stime < _promised(scenario, came - origin_us) + origin_us
-        given_up = any(
-            one.stime < origin_us + until_us + OBEYED_US - spec.lateness_us
-            for _, until_us in scenario.skipped(partition.feed.partition)
-        )
-        # while all are given up the clock goes on, and nobody need learn that there is one more
-        unknown = partition.feed.partition >= scenario.partitions and any(
-            at_us < came - origin_us < min(until_us, scenario.heal_us) + OBEYED_US
-            for at_us, until_us in scenario.abandoned()
-        )
-        known = by_rows or by_clock or given_up or unknown
-        if reason.startswith("late") and not known and one.stime >= origin_us:
-            yield f"{partition.feed}, offset {record.offset}: called late ({reason}), it came at {came}"
-        if reason.startswith("future") and one.stime < came + AHEAD_US:
-            yield f"{partition.feed}, offset {record.offset}: called future, it came at {came}"
-        if not reason.startswith("future"):
-            largest = max(largest, one.stime)
+    spec, largest = scenario.spec, Counter[int]()
+    said = {raw: reason for judged in inputs for reason, raw, _ in judged.letters}
+    for partition in (one for life in lives for one in life.partitions):
+        p = partition.feed.partition
+        for record in partition.records[: partition.stable_end]:
+            if record is None:
+                continue
+            one, came = sent[record.value or b""], partition.appended_us[record.offset]
+            if one.stime is None:
+                continue
+            reason = said.get(one.value, "")
+            by_rows = one.stime < largest[p] - spec.lateness_us
+            by_clock = spec.boundary == "clock" and one.stime < _promised(scenario, came - origin_us) + origin_us
+            given_up = any(
+                one.stime < origin_us + until_us + OBEYED_US - spec.lateness_us for _, until_us in scenario.skipped(p)
+            )
+            # `aged`: others' rows may have moved the boundary before it was there
+            # `unknown`: while all are given up the clock goes on, and nobody need learn that there is one more
+            unknown = p >= scenario.partitions and any(
+                at_us < came - origin_us < min(until_us, scenario.heal_us) + OBEYED_US
+                for at_us, until_us in scenario.abandoned()
+            )
+            aged = p >= scenario.partitions and not largest[p] and one.stime < came - spec.lateness_us
+            ahead = spec.boundary == "clock" and any(
+                came - origin_us > jump.at_us and one.stime < origin_us + jump.until_us + jump.ahead_us
+                for jump in scenario.jumps
+                if jump.ahead_us > 0
+            )
+            known = by_rows or by_clock or given_up or unknown or aged or ahead
+            if reason.startswith("late") and not known and one.stime >= origin_us:
+                yield f"{partition.feed}, offset {record.offset}: called late ({reason}), it came at {came}"
+            if reason.startswith("future") and one.stime < came + AHEAD_US:
+                yield f"{partition.feed}, offset {record.offset}: called future, it came at {came}"
+            if not reason.startswith("future"):
+                largest[p] = max(largest[p], one.stime)
 
 
 def _promised(scenario: IngressScenario, came_us: int) -> int:

@@ -17,6 +17,8 @@ from borealis_py.simulation.log.client import MemoryLog
 
 RESTART_US = 300_000
 """How long a supervisor takes to start a process again."""
+LOOK_US = 100_000
+"""A real process looks so often, whatever its clock makes of the time that it is to wait for."""
 
 
 class SimIngress:
@@ -39,6 +41,8 @@ class SimIngress:
     ) -> None:
         self.name = name
         self.paused = False
+        self.ahead_us = 0
+        """By how much its wall clock is ahead of the world's, see `set_clock`."""
         self.errors: list[str] = []
         """Why it ended, each time."""
         self._scheduler, self._memory, self._plan, self._index = scheduler, memory, plan, index
@@ -96,6 +100,11 @@ class SimIngress:
         self.paused = False
         self._wake(self._lives)
 
+    def set_clock(self, ahead_us: int) -> None:
+        """Its wall clock is ahead of the world's by this, from now on."""
+        self.ahead_us = ahead_us
+        self._wake(self._lives)
+
     @property
     def owner(self) -> bool:
         """Whether it believes that it owns the inputs."""
@@ -112,13 +121,14 @@ class SimIngress:
         if session is None or self.paused:
             return
         try:
-            session.turn(self._scheduler.now_us)
+            session.turn(self._scheduler.now_us + self.ahead_us, self._scheduler.now_us)
         except (PublisherError, LogError) as exc:
             self.ended = isinstance(exc, StreamEnded)
             self.kill()
             self._end(str(exc))
             return
-        self._alarm.set(session.next_wakeup())
+        at_us = session.next_wakeup() - self.ahead_us
+        self._alarm.set(min(at_us, self._scheduler.now_us + LOOK_US) if self.ahead_us else at_us)
 
     def _end(self, why: str) -> None:
         self.errors.append(why)

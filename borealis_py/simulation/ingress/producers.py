@@ -42,8 +42,15 @@ class Producers:
     def stop(self) -> None:
         self._stopped = True
 
+    def refill(self, partition: int, records: int) -> None:
+        """Write so many at once."""
+        for _ in range(records):
+            self._append(partition, spoilt=False)
+
     def begin(self, partition: int) -> None:
         """Write a few records in a transaction that stays open until `end`."""
+        if not self._memory.broker.exists(TOPIC):
+            return
         name = f"transaction {partition}"
         epoch = self._open[name] = self._memory.broker.init_producer(name)
         records = [NewRecord(Feed(TOPIC, partition), self._value(partition, spoilt=False)) for _ in range(3)]
@@ -68,8 +75,12 @@ class Producers:
             return
         partition = self._rng.randrange(self.partitions)
         spoilt = self._rng.random() < self._scenario.spoilt
-        self._memory.broker.append(NewRecord(Feed(TOPIC, partition), self._value(partition, spoilt)))
+        if self._memory.broker.exists(TOPIC):
+            self._append(partition, spoilt)
         self._next()
+
+    def _append(self, partition: int, spoilt: bool) -> None:
+        self._memory.broker.append(NewRecord(Feed(TOPIC, partition), self._value(partition, spoilt)))
 
     def _value(self, partition: int, spoilt: bool) -> bytes:
         rng, number, now = self._rng, len(self.sent), self._scheduler.now_us

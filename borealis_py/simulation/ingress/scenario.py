@@ -43,11 +43,36 @@ class IngressSetting:
 
 
 @dataclass(frozen=True, slots=True)
+class MadeAgain:
+    """The topic is deleted at `at_us` and made again at `again_us` (microseconds after the start). `refilled`: how many
+    records each partition then gets at once, beyond as many as it had (less than 0: fewer); None: none. `down`: all
+    ingresses are killed before, and start when that is done."""
+
+    at_us: int
+    again_us: int
+    refilled: int | None
+    down: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ClockJump:
+    """The wall clock of an `ingress` (None: of all, which one machine runs) is ahead by `ahead_us` from `at_us` to
+    `until_us` (microseconds after the start). `boots`: the machine does, with that clock."""
+
+    ingress: int | None
+    at_us: int
+    until_us: int
+    ahead_us: int
+    boots: bool
+
+
+@dataclass(frozen=True, slots=True)
 class IngressScenario:
     """A world: `spec` of the ingress, number of `partitions` and `ingresses`, mean `rate` of records a second,
     `faults`, and when they have all ended (`heal_us`, microseconds after the start). `spoilt`: share of records that
     are no rows in time. `settings`: in the order of their times. `lasting`: a partition that cannot be read from that
     time on (partition, microseconds after the start), longer than all faults last, and is skipped; None: there is none.
+    `made_again`: what becomes of the topic; None: nothing. `jumps`: of clocks.
     """
 
     seed: int
@@ -60,6 +85,8 @@ class IngressScenario:
     heal_us: int
     settings: tuple[IngressSetting, ...] = ()
     lasting: tuple[int, int] | None = None
+    made_again: MadeAgain | None = None
+    jumps: tuple[ClockJump, ...] = ()
 
     @property
     def end_us(self) -> int | None:
@@ -130,7 +157,35 @@ def draw_ingress(seed: int, kinds: tuple[str, ...] = KINDS) -> IngressScenario:
         heal_us=heal_us,
         settings=settings,
         lasting=lasting,
+        made_again=_made_again(seed, heal_us),
+        jumps=_jumps(seed, heal_us, ingresses),
     )
+
+
+def _made_again(seed: int, heal_us: int) -> MadeAgain | None:
+    """In a third of all worlds, drawn apart as settings are."""
+    rng = random.Random(f"made again {seed}")
+    if rng.random() < 2 / 3:
+        return None
+    down, at_us = rng.random() < 0.5, rng.randint(SECOND, heal_us - 4 * SECOND)
+    gap_us = rng.randrange(0 if down else SECOND, 4 * SECOND)
+    return MadeAgain(at_us, at_us + gap_us, rng.choice((None, -2, -1, 0, 1, 3, 20)), down)
+
+
+def _jumps(seed: int, heal_us: int, ingresses: int) -> tuple[ClockJump, ...]:
+    """In a third of all worlds, drawn apart as settings are."""
+    rng = random.Random(f"clocks {seed}")
+    if rng.random() < 2 / 3:
+        return ()
+    found = []
+    for _ in range(rng.randint(1, 2)):
+        at_us = rng.randrange(heal_us)
+        until_us = min(heal_us, at_us + rng.randrange(10 * SECOND))
+        ahead_us = rng.choice((-365 * 86_400, -3_600, -90, -5, -0.3, 0.2, 1, 2))
+        boots = rng.random() < 0.5
+        ingress = rng.choice((None, rng.randrange(ingresses)))
+        found.append(ClockJump(ingress, at_us, until_us, int(ahead_us * SECOND), boots))
+    return tuple(found)
 
 
 def draw_settings(

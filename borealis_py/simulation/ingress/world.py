@@ -12,15 +12,17 @@ from borealis_py.ingress.plan import IngressPlan
 from borealis_py.log.base import Feed, NewRecord, TopicSpec
 from borealis_py.log.messages import EndOfSource, ExpectedSilence, PartitionSkip, encode
 from borealis_py.simulation.cluster.clock import Scheduler
-from borealis_py.simulation.ingress.oracle import InputJudged, judge, judge_input
+from borealis_py.simulation.ingress.oracle import InputJudged, TopicLife, judge, judge_input
 from borealis_py.simulation.ingress.process import SimIngress
 from borealis_py.simulation.ingress.producers import Producers
 from borealis_py.simulation.ingress.scenario import (
     SECOND,
     TOPIC,
+    ClockJump,
     IngressFault,
     IngressScenario,
     IngressSetting,
+    MadeAgain,
     draw_ingress,
 )
 from borealis_py.simulation.log.client import MemoryLog
@@ -79,6 +81,8 @@ class IngressWorld:
         """When an ingress that was able to owned the inputs last."""
         self._able_us = dict.fromkeys((one.name for one in self.ingresses), START_US)
         """When each was last unable to."""
+        self._deleted: list[TopicLife] = []
+        """The topic before it was made again."""
         self.violations: list[str] = []
 
     def run(self) -> IngressOutcome:
@@ -89,6 +93,11 @@ class IngressWorld:
             self.scheduler.at(START_US + one.at_us, lambda one=one: self._set(one))  # type: ignore[misc]
         if self.scenario.lasting is not None:
             self._lose(*self.scenario.lasting)
+        for jump in self.scenario.jumps:
+            self._jump(jump)
+        if (made_again := self.scenario.made_again) is not None:
+            self.scheduler.at(START_US + made_again.at_us, lambda: self._delete(made_again.down))
+            self.scheduler.at(START_US + made_again.again_us, lambda: self._make_again(made_again))
         self.scheduler.after(LOOK_US, self._look)
         settled_us = START_US + self.scenario.heal_us + SETTLE_US // 2
         if self.scenario.lasting is not None:
@@ -103,9 +112,10 @@ class IngressWorld:
         end_us = START_US + self.scenario.heal_us + SETTLE_US
         self.scheduler.run_until(end_us)
         inputs = self._judged()
-        topic = self.memory.broker.partitions(TOPIC)
-        source = self.memory.broker.partitions("sim.orders")
-        self.violations += judge(self.scenario, topic, inputs, source, self.producers.sent, START_US)
+        broker = self.memory.broker
+        lives = [*self._deleted, TopicLife(broker.found(TOPIC).topic_id, broker.partitions(TOPIC))]
+        source = broker.partitions("sim.orders")
+        self.violations += judge(self.scenario, lives, inputs, source, self.producers.sent, START_US)
         self._check_fresh("")
         rows, letters = sum(len(j.numbers) for j in inputs), sum(len(j.letters) for j in inputs)
         return IngressOutcome(self.scenario.seed, tuple(self.violations), rows, letters, self.take_overs)
@@ -142,6 +152,36 @@ class IngressWorld:
         for when_us in (at_us, again_us):
             self.scheduler.at(START_US + when_us, lambda: self.memory.depose_partition(feed))
 
+    def _jump(self, jump: ClockJump) -> None:
+        struck = self.ingresses if jump.ingress is None else [self.ingresses[jump.ingress]]
+
+        def to(ahead_us: int, boots: bool) -> None:
+            for one in struck:
+                if boots:
+                    one.kill()
+                one.set_clock(ahead_us)
+                one.start()
+
+        self.scheduler.at(START_US + jump.at_us, lambda: to(jump.ahead_us, jump.boots))
+        self.scheduler.at(START_US + jump.until_us, lambda: to(0, boots=False))
+
+    # The topic made again ---------------------------------------------------------------------------------------------
+
+    def _delete(self, down: bool) -> None:
+        if down:
+            for one in self.ingresses:
+                one.kill()
+        broker = self.memory.broker
+        self._deleted.append(TopicLife(broker.found(TOPIC).topic_id, broker.partitions(TOPIC)))
+        broker.delete(TOPIC)
+
+    def _make_again(self, how: MadeAgain) -> None:
+        self.memory.client("admin").admin().create([TopicSpec(TOPIC, self.producers.partitions)])
+        for p, before in enumerate(self._deleted[-1].partitions) if how.refilled is not None else ():
+            self.producers.refill(p, max(0, len(before.records) + (how.refilled or 0)))
+        for one in self.ingresses if how.down else ():
+            one.start()
+
     # Faults -----------------------------------------------------------------------------------------------------------
 
     def _strike(self, fault: IngressFault) -> None:
@@ -150,8 +190,9 @@ class IngressWorld:
     def _begin(self, fault: IngressFault) -> Undo:
         memory, kind = self.memory, fault.kind
         if kind == "grow":
-            memory.broker.grow(TOPIC, self.producers.partitions + 1)
-            self.producers.partitions += 1
+            self.producers.partitions += 1  # a topic that is made again gets as many
+            if memory.broker.exists(TOPIC):
+                memory.broker.grow(TOPIC, self.producers.partitions)
             return lambda: None
         if kind in ("no_leader", "transaction", "retention"):
             return self._on_partition(kind, Feed(TOPIC, fault.target))
@@ -182,9 +223,9 @@ class IngressWorld:
         if kind == "transaction":
             self.producers.begin(feed.partition)
             return lambda: self.producers.end(feed.partition)
-        partition = memory.broker.partition(feed)
-        memory.delete_before(feed, partition.stable_end)
-        memory.healed()
+        if (partition := memory.broker.existing(feed)) is not None:
+            memory.delete_before(feed, partition.stable_end)
+            memory.healed()
         return lambda: None
 
     # Who owns the inputs ----------------------------------------------------------------------------------------------
@@ -193,7 +234,8 @@ class IngressWorld:
         """While some ingress has been able to for long enough, one that is able to owns the inputs."""
         now = self.scheduler.now_us
         for one in self.ingresses:
-            if not self._able(one) or self.memory.link(one.name).delays is _SLOW:
+            behind = one.ahead_us < 0  # its time stands
+            if not self._able(one) or self.memory.link(one.name).delays is _SLOW or behind:
                 self._able_us[one.name] = now
         able = [one for one in self.ingresses if now - self._able_us[one.name] > 0]
         owner = next((one for one in self.ingresses if one.owner and self._able(one)), None)  # slow or not
@@ -224,7 +266,9 @@ class IngressWorld:
 
     def _learnable(self, process: SimIngress) -> bool:
         """Whether it can learn some end of the topic: an owner that learns none falls silent."""
-        readable = any(one.feed not in self.memory.unled for one in self.memory.broker.partitions(TOPIC))
+        broker = self.memory.broker
+        there = broker.partitions(TOPIC) if broker.exists(TOPIC) else ()
+        readable = any(one.feed not in self.memory.unled for one in there) or not there  # that is known, too
         return readable and not self._cuts(process)
 
     @property

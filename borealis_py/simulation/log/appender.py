@@ -58,6 +58,11 @@ class MemoryAppender:
         """Not simulated."""
         return None
 
+    @property
+    def log_us(self) -> int | None:
+        """Not simulated."""
+        return None
+
     def flush(self, timeout_s: float) -> bool:
         """Whether everything is delivered: no simulated time passes here."""
         return self._outstanding == 0

@@ -234,6 +234,10 @@ class RecordingAppender:
     def clock_ahead_us(self) -> int | None:
         return self._appender.clock_ahead_us
 
+    @property
+    def log_us(self) -> int | None:
+        return self._appender.log_us
+
     def flush(self, timeout_s: float) -> bool:
         return self._appender.flush(timeout_s)
 

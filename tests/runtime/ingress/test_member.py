@@ -34,7 +34,7 @@ class Session:
         self.now = SessionReport(IngressRole.STANDBY)
         self.closed = 0
 
-    def turn(self, now_us: int) -> None:
+    def turn(self, now_us: int, log_us: int | None) -> None:
         step = next(self.steps, self.now)
         if isinstance(step, Exception):
             raise step
