@@ -27,7 +27,7 @@ setup: $(STAMP) ## check what the machine has, install everything into .venv
 $(STAMP): pyproject.toml deploy/preflight.sh
 	@bash deploy/preflight.sh
 	@test -x $(PY) || python3.11 -m venv $(VENV) || python3 -m venv $(VENV)
-	@echo "installing into $(VENV): about 1.3 GB with Spark, a few minutes the first time" >&2
+	@echo "installing into $(VENV): 1.5 GB with Spark, a few minutes the first time" >&2
 	@$(PY) -m pip install --quiet --disable-pip-version-check -e '.[demo,bench,dev]'
 	@touch $(STAMP)
 

@@ -135,9 +135,9 @@ def _clocks(statuses: Statuses) -> list[str]:
             hosts.setdefault(status.host, []).append(status)
     found = []
     for host, them in hosts.items():
-        said = apart(max((status.clock_ahead_us or 0 for status in them), key=abs))
         names = ", ".join(sorted(f"{status.node}.r{status.replica}" for status in them))
-        found.append(said.replace("this machine's clock", f"the clock of {names}" + (f" on {host}" if host else "")))
+        whose = f"the clock of {names}" + (f" on {host}" if host else "")
+        found.append(apart(max((status.clock_ahead_us or 0 for status in them), key=abs), whose))
     return found
 
 

@@ -59,6 +59,8 @@ class Copier:
         spec = plan.spec
         self.missing: tuple[int, ...] = ()
         """Partitions whose ends the broker did not tell when it was last asked."""
+        self._unreadable: tuple[int, ...] = ()
+        """Those of them that were last logged."""
         self.more = False
         """Something can be copied at once."""
         self._plan, self._topic, self._decoder = plan, topic, decoder
@@ -210,12 +212,13 @@ class Copier:
             if told.written is not None and p in self._topic.queues:
                 self._rule.told(p, asked, told.written)
         missing = tuple(p for p in self._topic.queues if self._told_of(p) is None and p not in self.given_up)
-        if missing != self.missing:
-            self.missing = missing
-            if missing:
-                log.warning(f"{self._plan.name}: partitions cannot be read: their inputs wait", partitions=missing)
-            else:
-                log.info(f"{self._plan.name}: all partitions can be read again")
+        self.missing = missing
+        unreadable = tuple(p for p in missing if p not in self._topic.doubted)
+        if unreadable and unreadable != self._unreadable:
+            log.warning(f"{self._plan.name}: partitions cannot be read: their inputs wait", partitions=unreadable)
+        elif self._unreadable and not missing:
+            log.info(f"{self._plan.name}: all partitions can be read again")
+        self._unreadable = unreadable or (self._unreadable if missing else ())
 
     def _obey(self, settings: SourceSettings, now_us: int) -> None:
         """Do from now on what users have set. Where an input has ended, an owner before this one did."""

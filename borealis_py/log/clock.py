@@ -38,13 +38,11 @@ class ClockWatch:
         return apart(now) or "this machine's clock agrees with the broker's again"
 
 
-def apart(ahead_us: int | None) -> str:
+def apart(ahead_us: int | None, whose: str = "this machine's clock") -> str:
     """A difference of a clock to the broker's, in words; empty: it is too small, or not known."""
     if ahead_us is None or abs(ahead_us) < APART_US:
         return ""
-    return (
-        f"this machine's clock is {abs(ahead_us) / 1e6:.1f} s {'ahead of' if ahead_us > 0 else 'behind'} the broker's"
-    )
+    return f"{whose} is {abs(ahead_us) / 1e6:.1f} s {'ahead of' if ahead_us > 0 else 'behind'} the broker's"
 
 
 class Clock(Protocol):

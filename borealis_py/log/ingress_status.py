@@ -102,6 +102,9 @@ class IngressStatus(msgspec.Struct, frozen=True):
     """Users have set that the source is to end (`borealis source end`), and it has read that."""
     absent: tuple[AbsentField, ...] = ()
     """Of an owner: columns that no record of the topic has had: those with a near name, others after 100 records."""
+    clock_ahead_us: int | None = None
+    """By how much its machine's clock is ahead of the broker's at least, in microseconds; negative: behind; null: not
+    known yet. Ahead, rows come late; behind, the source waits."""
 
     @property
     def reads_its_source(self) -> bool:

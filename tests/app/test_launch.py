@@ -29,11 +29,13 @@ from borealis_py.config.address import AddressError
 from borealis_py.kafka.log import KafkaLog
 from borealis_py.log import topics
 from borealis_py.log.base import Feed, NewRecord
-from borealis_py.log.messages import Description, Policy, SourceFailure, Threshold
+from borealis_py.log.ingress_status import status_key
+from borealis_py.log.messages import Description, Policy, SourceFailure, Threshold, encode
 from borealis_py.protocol.settings import SettingsError, Timing
 from borealis_py.query import App, AppSpec
 from borealis_py.runtime.specs import replica_spec
-from tests.support.waiting import PATIENCE_S
+from tests.support.ingress_statuses import ingress_status
+from tests.support.waiting import PATIENCE_S, until
 
 T2013 = 1_356_998_400_000_000
 
@@ -235,6 +237,21 @@ def test_statuses_of_others_are_passed_over(log: KafkaLog, name: str) -> None:
     assert read_statuses(log, state, time.time_ns() // 1_000_000) == {}
     with closing(StatusReader(log, name)) as reader:
         assert reader.poll() == []
+
+
+def test_the_times_of_statuses_are_the_brokers_where_their_machine_s_clock_differs(log: KafkaLog, name: str) -> None:
+    describe(log, spec_of(name))
+    for index, ahead_us in enumerate((None, 999_999, 3_600_000_000, -3_600_000_000)):
+        status = ingress_status(ingress=index, at_wall_us=5_000_000_000, clock_ahead_us=ahead_us)
+        append(log, topics.status(name), status_key("orders", index), encode(status))
+    with closing(StatusReader(log, name)) as reader:
+        until(lambda: reader.poll() == [] and len(reader.ingresses) == 4, "all have come")
+        assert [reader.ingresses["orders", index].at_wall_us // 1_000_000 for index in range(4)] == [
+            5_000,
+            5_000,
+            1_400,
+            8_600,
+        ]
 
 
 def test_each_process_answers_http_at_a_port_of_its_own(tmp_path: launch.Path, monkeypatch: pytest.MonkeyPatch) -> None:

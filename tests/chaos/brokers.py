@@ -6,9 +6,7 @@ The controller is no broker: two brokers may be away, and the third one's leader
 from __future__ import annotations
 
 import os
-import shutil
 import signal
-import struct
 import subprocess
 import time
 from collections.abc import Sequence
@@ -27,6 +25,7 @@ from borealis_py.kafka.java import find_java
 from tests.chaos.links import HOST
 from tests.chaos.wires import Wires
 from tests.support.full_disk import FullDisk
+from tests.support.moved_clock import MovedClock, compiled
 from tests.support.waiting import PATIENCE_S, until
 
 COUNT = 3
@@ -41,7 +40,6 @@ LAG_MS = 5_000
 DISK_KB = 600_000
 QUICK = {"JAVA_TOOL_OPTIONS": "-XX:TieredStopAtLevel=1"}
 """Four of them share the cores with all else: the better code would cost more than it saves in so short a life."""
-CLOCK = Path(__file__).with_name("clock.c")
 ASK_S = 2.0
 
 
@@ -60,11 +58,6 @@ class Node:
     @property
     def log_file(self) -> Path:
         return self.data_dir / "broker.log"
-
-    @property
-    def clock(self) -> Path:
-        """By how much its wall clock is moved, in microseconds, as its process looks at that."""
-        return self.data_dir / "clock"
 
     @property
     def process(self) -> psutil.Process:
@@ -107,7 +100,7 @@ class Brokers:
         self.nodes = {n: self._node(n) for n in (CONTROLLER, *self.numbers)}
         self.disks: dict[int, FullDisk] = {}
         self._admin: AdminClient | None = None
-        self._shim: Path | None = None
+        self._clocks: dict[int, MovedClock] = {}
 
     def _node(self, n: int) -> Node:
         return Node(n, self.data_dir / ("controller" if n == CONTROLLER else f"broker-{n}"))
@@ -141,13 +134,13 @@ class Brokers:
         java = find_java()
         jars_dir, cluster_id = jars.fetch(java), new_cluster_id()
         self.data_dir.mkdir(parents=True, exist_ok=True)
-        self._shim = _compiled(self.data_dir / "clock.so")
+        library = compiled(self.data_dir / "clock.so")
         for n, node in self.nodes.items():
             node.data_dir.mkdir(parents=True, exist_ok=True)
             if n != CONTROLLER:
                 self.disks[n] = FullDisk(node.data_dir / "log", DISK_KB)
             node.properties.write_text(self._properties(n))
-            self.move_clock(n, 0)
+            self._clocks[n] = MovedClock(node.data_dir / "clock", library)
             arguments = ("format", "--config", str(node.properties), "--cluster-id", cluster_id)
             done = subprocess.run(
                 java_command(java, jars_dir, "kafka.tools.StorageTool", *arguments, heap_mb=128),
@@ -167,23 +160,17 @@ class Brokers:
         with node.log_file.open("ab") as log:
             node.popen = subprocess.Popen(
                 self.wires.command(n, command), stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd=node.data_dir,
-                start_new_session=True, env=os.environ | QUICK | self._clocked(n),
+                start_new_session=True, env=os.environ | QUICK | self._clocks[n].environment,
             )  # fmt: skip
 
     @property
     def clocks(self) -> bool:
         """Whether they can be moved."""
-        return self._shim is not None
+        return all(clock.environment for clock in self._clocks.values())
 
     def move_clock(self, n: int, us: int) -> None:
         """One's wall clock says from now on what is so much later (or earlier) than it is; 0: as it is."""
-        with self.nodes[n].clock.open("r+b" if self.nodes[n].clock.exists() else "wb") as file:  # it is mapped
-            file.write(struct.pack("=q", us))
-
-    def _clocked(self, n: int) -> dict[str, str]:
-        if self._shim is None:
-            return {}
-        return {"LD_PRELOAD": str(self._shim), "BOREALIS_CHAOS_CLOCK": str(self.nodes[n].clock)}
+        self._clocks[n].move(us)
 
     def until_there(self, n: int, timeout_s: float) -> None:
         """Wait until one has started, and counts as there."""
@@ -270,13 +257,3 @@ class Brokers:
 def _asking(bootstrap: str) -> AdminClient:
     """What says nothing of brokers that are away: they are meant to be."""
     return AdminClient({"bootstrap.servers": bootstrap, "log_level": 0, "error_cb": lambda _: None})
-
-
-def _compiled(to: Path) -> Path | None:
-    """What moves the clock of a process; None: there is no compiler."""
-    compiler = shutil.which("gcc") or shutil.which("cc")
-    if compiler is None:
-        return None
-    command = [compiler, "-O2", "-shared", "-fPIC", "-o", str(to), str(CLOCK), "-ldl"]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    return to if done.returncode == 0 else None

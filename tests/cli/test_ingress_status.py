@@ -64,6 +64,17 @@ def test_it_is_told_what_is_missing_and_who_copies() -> None:
     assert told == "source orders: no ingress runs, so nothing of it arrives. `borealis up` starts them"
 
 
+def test_a_machine_whose_clock_differs_from_the_broker_s_is_named_with_what_that_does() -> None:
+    state = ingress_state()
+    (told,) = ingress_remarks(state, both(clock_ahead_us=3_700_000_000), WALL_US)
+    assert (
+        told == "the clock of ingress 0 on here is 3700.0 s ahead of the broker's: rows come late, and are dead letters"
+    )
+    (told,) = ingress_remarks(state, both(clock_ahead_us=-1_500_000), WALL_US)
+    assert told == "the clock of ingress 0 on here is 1.5 s behind the broker's: its sources wait"
+    assert ingress_remarks(state, both(clock_ahead_us=999_999), WALL_US) == []
+
+
 def test_it_is_told_which_columns_no_record_has_had_and_what_they_have_instead() -> None:
     absent = (
         AbsentField("userId", 1_204, "user_id"), AbsentField("note", 1), AbsentField("lat", 2, "$.geo.Lat", "$.geo.lat")

@@ -15,7 +15,7 @@ from borealis_py.protocol.states import TRANSITIONS, ReplicaState
 from tests.guards.tree import DOCUMENTS, ROOT, imported, modules, tree
 from tests.transcripts.datadriven import TESTDATA, parse, prose, transcripts
 
-README_LINES_MAX = 130
+README_LINES_MAX = 140
 RUNS_TESTS = "tests/protocol/test_planted.py"
 """Runs other tests while a bug is planted."""
 RUNS_TRANSCRIPTS = "tests/transcripts/test_transcripts.py"

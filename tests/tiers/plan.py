@@ -55,6 +55,7 @@ SLOW = (
     "tests/cli/test_foreign_with_broker.py::test_what_is_set",
     "tests/cli/test_functions_with_broker.py",
     "tests/cli/test_kept_elsewhere_with_broker.py",
+    "tests/cli/test_moved_clock_with_broker.py",
     "tests/cli/test_partitions_with_broker.py",
     "tests/cli/test_registry_with_broker.py",
     "tests/cli/test_seen_with_broker.py",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from contextlib import ExitStack, closing
 
 from borealis_py.ingress.topic.partition_queue import Gap, PartitionQueue
@@ -110,6 +110,11 @@ class ForeignTopic:
         if any(one.written is not None for one in told.values()):
             self.learned_us = self._asked_us
         return True
+
+    @property
+    def doubted(self) -> Collection[int]:
+        """Partitions of which it is being asked whether they are still those that were read: not yet, for a moment."""
+        return self._doubted.keys()
 
     def ask_ends(self, now_us: int, again_us: int | None = None) -> None:
         """Ask for both ends of all partitions, and for their number unless it is fresh; once, until they are told.

@@ -6,6 +6,7 @@ import threading
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
+import msgspec
 import structlog
 
 from borealis_py.app import exit_codes
@@ -36,8 +37,10 @@ class StatusSender:
 
     def send(self, status: IngressStatus) -> None:
         """Write a status. Never waits."""
-        if (said := self._clock_watch.changed(self._appender.clock_ahead_us)) is not None:
-            log.warning(said, ahead_us=self._appender.clock_ahead_us)
+        ahead_us = self._appender.clock_ahead_us
+        if (said := self._clock_watch.changed(ahead_us)) is not None:
+            log.warning(said, ahead_us=ahead_us)
+        status = msgspec.structs.replace(status, clock_ahead_us=ahead_us)
         key = status_key(status.source, status.ingress)
         self._appender.append(NewRecord(self._feed, encode(status), key, conflatable=True))
         self._seen(status)
