@@ -10,7 +10,6 @@ from pathlib import Path
 from borealis_py.query.recovery import ACTIVE
 from borealis_py.simulation.ingress.scenario import KINDS, draw_ingress
 from borealis_py.simulation.ingress.world import run_ingress
-from borealis_py.simulation.quiet import quiet
 from borealis_py.simulation.runner.generator import draw
 from borealis_py.simulation.runner.run import run_scenario
 from borealis_py.simulation.runner.scenario import Scenario
@@ -110,8 +109,7 @@ class IngressWorlds:
             scenario = replace(scenario, made_again=None)
         if not self.jumps:
             scenario = replace(scenario, jumps=())
-        with quiet():
-            violations = run_ingress(seed, scenario).violations
+        violations = run_ingress(seed, scenario).violations
         if not violations:
             return None
         return Shown(violations[0], any(self.told in one for one in violations), "\n".join(violations[:3]))

@@ -26,6 +26,17 @@ def test_a_world_that_holds_is_told_as_json_and_entered_into_the_ledger(
     assert ledger.read_text().count("\n|") == 3
 
 
+def test_worlds_of_ingresses_are_told_as_json_and_entered_too(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    ledger = tmp_path / "ledger.md"
+    worlds = ["sim", "--ingress", "--seeds", "1", "--seed", "5", "--json", "--ledger", str(ledger)]
+    assert main(worlds) == 0
+    said = json.loads(capsys.readouterr().out)
+    assert (said["worlds"], said["failed"]) == (1, {})
+    assert ledger.read_text().rstrip().endswith("| ingresses | 0 |")
+
+
 def test_a_trace_tells_what_happens(capsys: pytest.CaptureFixture[str]) -> None:
     assert main([*CALM, "--trace"]) == 0
     assert "STABLE" in capsys.readouterr().out

@@ -3,11 +3,7 @@ product is found there."""
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Iterator
-
 import pytest
-import structlog
 
 from borealis_py.simulation.ingress.world import run_ingress
 from tests.planted.bug import Bug
@@ -17,15 +13,6 @@ from tests.planted.ingress import BUGS
 pytestmark = pytest.mark.sim
 SEEDS = 40
 TOGETHER = 10
-
-
-@pytest.fixture(autouse=True)
-def quiet() -> Iterator[None]:
-    """Faults make many lines of log."""
-    before = structlog.get_config()
-    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
-    yield
-    structlog.configure(**before)
 
 
 @pytest.mark.parametrize("first", range(1, SEEDS + 1, TOGETHER))

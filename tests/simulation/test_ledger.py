@@ -15,10 +15,12 @@ def test_lines_are_added_below_the_head(tmp_path: Path) -> None:
     at = datetime(2026, 11, 21, 16, 5, tzinfo=UTC)
     append(path, Line(20_000, 1, 36_000.0, 100, 112, 0), at, "abc1234")
     append(path, Line(200, 7, 360.0, 60, 112, 1), at, "abc1235")
+    append(path, Line(40, 1, 360.0, None, 112, 0), at, "abc1236")
     assert path.read_text() == (
         HEAD
         + "| 2026-11-21 16:05 | abc1234 | 20000 | 1 | 10.0 | 100 of 112 | 0 |\n"
         + "| 2026-11-21 16:05 | abc1235 | 200 | 7 | 0.1 | 60 of 112 | 1 |\n"
+        + "| 2026-11-21 16:05 | abc1236 | 40 | 1 | 0.1 | ingresses | 0 |\n"
     )
 
 

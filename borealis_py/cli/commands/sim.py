@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Protocol, TypeVar
 
 import typer
 from rich.text import Text
@@ -15,7 +15,7 @@ from borealis_py.cli.console import err, out, print_json, print_table, say
 from borealis_py.cli.options import Json
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from borealis_py.simulation.runner.run import RunOptions, SeedResult
     from borealis_py.simulation.runner.shrink import Edits
@@ -53,20 +53,24 @@ def sim(
     heals, and is judged. Exit code 1 if a promise was broken; then it prints the smallest scenario that still fails, a
     story of one bucket, and the command that repeats it.
     """
-    from borealis_py.simulation.runner.run import RunOptions
+    from borealis_py.simulation.runner.run import RunOptions, run_seeds
     from borealis_py.simulation.runner.shrink import Edits
 
     edits = Edits(_kept(keep), brief, most_replicas, heal)
     if ingress:
-        if trace or edits != Edits() or seconds is not None or ledger is not None:
-            raise typer.BadParameter("--ingress goes with --seeds, --seed and --json only")
-        _ingresses(range(seed, seed + seeds), json)
+        if trace or edits != Edits() or seconds is not None:
+            raise typer.BadParameter("--ingress goes with --seeds, --seed, --processes, --ledger and --json only")
+        _ingresses(seeds, seed, processes, ledger, json)
         return
     if (trace or edits != Edits()) and seeds != 1:
         raise typer.BadParameter("--trace, --keep, --brief, --most-replicas and --heal are about one world: --seeds 1")
     options = RunOptions(seconds=seconds, edits=edits)
     began = time.perf_counter()
-    results = _one(seed, options, trace) if seeds == 1 else list(_many(seeds, seed, seconds, processes))
+    results = (
+        _one(seed, options, trace)
+        if seeds == 1
+        else list(_watched(run_seeds(seeds, seed, processes, seconds), _Pace(seeds)))
+    )
     took_s = time.perf_counter() - began
     failed = sorted((r for r in results if not r.ok), key=lambda r: r.seed)
     if json:
@@ -76,17 +80,20 @@ def sim(
             _show_failure(result, options, shrink=n < SHRUNK_MAX)
         _show(results, seed, took_s)
     if ledger is not None:
-        _enter(ledger, results, seed)
+        from borealis_py.simulation.checkers.coverage import cells, total
+
+        hits = total(r.cells for r in results)
+        _enter(ledger, results, seed, sum(1 for cell in cells() if hits[cell]))
     if failed:
         raise typer.Exit(1)
 
 
-def _ingresses(seeds: range, json: bool) -> None:
+def _ingresses(seeds: int, first: int, processes: int | None, ledger: Path | None, json: bool) -> None:
     """Run worlds of ingresses. Exit code 1 if a promise was broken."""
-    from borealis_py.simulation.ingress.world import run_ingress
+    from borealis_py.simulation.ingress.world import run_ingresses
 
-    outcomes = [run_ingress(seed) for seed in seeds]
-    failed = [one for one in outcomes if one.violations]
+    outcomes = list(_watched(run_ingresses(seeds, first, processes), _Pace(seeds)))
+    failed = sorted((one for one in outcomes if not one.ok), key=lambda one: one.seed)
     figures = {
         "worlds": len(outcomes),
         "failed": {one.seed: list(one.violations) for one in failed},
@@ -102,6 +109,8 @@ def _ingresses(seeds: range, json: bool) -> None:
         numbers = [len(outcomes), len(failed), *(figures[name] for name in ("rows", "dead_letters", "take_overs"))]
         columns = ("worlds>", "failed>", "rows>", "dead letters>", "take-overs>")
         print_table("", columns, [[str(number) for number in numbers]])
+    if ledger is not None:
+        _enter(ledger, outcomes, first, None)
     if failed:
         raise typer.Exit(1)
 
@@ -129,15 +138,27 @@ def _one(seed: int, options: RunOptions, trace: bool) -> list[SeedResult]:
     return [result]
 
 
+class _Outcome(Protocol):
+    """What came of a world."""
+
+    @property
+    def ok(self) -> bool: ...
+    @property
+    def simulated_s(self) -> float: ...
+
+
+One = TypeVar("One", bound=_Outcome)
+
+
 class _Pace:
     """How far a run of many worlds is."""
 
     def __init__(self, seeds: int) -> None:
-        self._seeds, self._began = seeds, time.perf_counter()
+        self.seeds, self._began = seeds, time.perf_counter()
         self._worlds = self._failed = 0
         self._simulated_s = 0.0
 
-    def add(self, result: SeedResult) -> None:
+    def add(self, result: _Outcome) -> None:
         self._worlds += 1
         self._simulated_s += result.simulated_s
         self._failed += not result.ok
@@ -155,17 +176,14 @@ class _Pace:
         )
 
     def __str__(self) -> str:
-        return f"{self._worlds} of {self._seeds} worlds after {self.passed_s:.0f} s: {self.speed}"
+        return f"{self._worlds} of {self.seeds} worlds after {self.passed_s:.0f} s: {self.speed}"
 
 
-def _many(seeds: int, first: int, seconds: float | None, processes: int | None) -> Iterator[SeedResult]:
-    from borealis_py.simulation.runner.run import run_seeds
-
-    results, pace = run_seeds(seeds, first, processes, seconds), _Pace(seeds)
-    return _with_bar(results, seeds, pace) if err().is_terminal else _with_lines(results, pace)
+def _watched(results: Iterator[One], pace: _Pace) -> Iterator[One]:
+    return _with_bar(results, pace) if err().is_terminal else _with_lines(results, pace)
 
 
-def _with_lines(results: Iterator[SeedResult], pace: _Pace) -> Iterator[SeedResult]:
+def _with_lines(results: Iterator[One], pace: _Pace) -> Iterator[One]:
     """A line about every minute."""
     due_s = float(TELL_S)
     for result in results:
@@ -176,7 +194,7 @@ def _with_lines(results: Iterator[SeedResult], pace: _Pace) -> Iterator[SeedResu
         yield result
 
 
-def _with_bar(results: Iterator[SeedResult], seeds: int, pace: _Pace) -> Iterator[SeedResult]:
+def _with_bar(results: Iterator[One], pace: _Pace) -> Iterator[One]:
     from rich.progress import (
         BarColumn,
         MofNCompleteColumn,
@@ -194,7 +212,7 @@ def _with_bar(results: Iterator[SeedResult], seeds: int, pace: _Pace) -> Iterato
         TextColumn("{task.description}"),
     )
     with Progress(*columns, console=err()) as bar:
-        task = bar.add_task("", total=seeds)
+        task = bar.add_task("", total=pace.seeds)
         for result in results:
             pace.add(result)
             bar.update(task, advance=1, description=pace.speed)
@@ -286,12 +304,11 @@ def _show_cells(results: list[SeedResult]) -> None:
     )
 
 
-def _enter(path: Path, results: list[SeedResult], first: int) -> None:
-    from borealis_py.simulation.checkers.coverage import IMPOSSIBLE, cells, total
+def _enter(path: Path, results: Sequence[_Outcome], first: int, found: int | None) -> None:
+    """`found`: cells of the table of coverage that were hit; None: these worlds have none."""
+    from borealis_py.simulation.checkers.coverage import IMPOSSIBLE, cells
     from borealis_py.simulation.runner import ledger
 
-    hits = total(r.cells for r in results)
-    found = sum(1 for cell in cells() if hits[cell])
     simulated_s = sum(r.simulated_s for r in results)
     failed = sum(not r.ok for r in results)
     ledger.append(path, ledger.Line(len(results), first, simulated_s, found, len(cells()) - len(IMPOSSIBLE), failed))

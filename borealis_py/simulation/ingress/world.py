@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import msgspec
@@ -28,6 +28,8 @@ from borealis_py.simulation.ingress.scenario import (
 from borealis_py.simulation.log.client import MemoryLog
 from borealis_py.simulation.log.latency import Latencies, between
 from borealis_py.simulation.log.network import Cut, CutDirection, cut_of
+from borealis_py.simulation.quiet import quiet
+from borealis_py.simulation.runner.parallel import in_parallel
 
 START_US = 1_700_000_000 * SECOND
 WIDTH_US = 100_000
@@ -45,13 +47,18 @@ Undo = Callable[[], object]
 @dataclass(frozen=True, slots=True)
 class IngressOutcome:
     """What came of a world: `violations`, none if every promise held; numbers of `rows`, dead `letters`, and
-    `take_overs`."""
+    `take_overs`; how long it lived (`simulated_s`)."""
 
     seed: int
     violations: tuple[str, ...]
     rows: int
     letters: int
     take_overs: int
+    simulated_s: float
+
+    @property
+    def ok(self) -> bool:
+        return not self.violations
 
 
 class IngressWorld:
@@ -118,7 +125,9 @@ class IngressWorld:
         self.violations += judge(self.scenario, lives, inputs, source, self.producers.sent, START_US)
         self._check_fresh("")
         rows, letters = sum(len(j.numbers) for j in inputs), sum(len(j.letters) for j in inputs)
-        return IngressOutcome(self.scenario.seed, tuple(self.violations), rows, letters, self.take_overs)
+        return IngressOutcome(
+            self.scenario.seed, tuple(self.violations), rows, letters, self.take_overs, (end_us - START_US) / SECOND
+        )
 
     def _judged(self) -> list[InputJudged]:
         return [judge_input(self.memory.committed(target.feed), START_US) for target in self.plan.targets]
@@ -280,4 +289,10 @@ class IngressWorld:
 
 def run_ingress(seed: int, scenario: IngressScenario | None = None) -> IngressOutcome:
     """Run the world of a seed."""
-    return IngressWorld(scenario or draw_ingress(seed)).run()
+    with quiet():
+        return IngressWorld(scenario or draw_ingress(seed)).run()
+
+
+def run_ingresses(n: int, first: int, processes: int | None) -> Iterator[IngressOutcome]:
+    """The worlds of seeds [first, first + n), as they end. `processes`: None: one per core."""
+    return in_parallel(run_ingress, [(seed,) for seed in range(first, first + n)], processes)

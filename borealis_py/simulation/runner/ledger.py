@@ -19,18 +19,19 @@ is fixed before the next line, and told in [the track record](track-record.md).
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One run. `cells`: number of (transition, fault class) pairs that were hit, of `cells_all` possible ones."""
+    """One run. `cells`: number of (transition, fault class) pairs that were hit, of `cells_all` possible ones; None:
+    worlds of ingresses, which have none."""
 
     seeds: int
     first: int
     simulated_s: float
-    cells: int
+    cells: int | None
     cells_all: int
     violations: int
 
     def text(self, at: datetime, commit: str) -> str:
         hours = f"{self.simulated_s / 3600:.1f}"
-        cells = f"{self.cells} of {self.cells_all}"
+        cells = "ingresses" if self.cells is None else f"{self.cells} of {self.cells_all}"
         parts = (f"{at:%Y-%m-%d %H:%M}", commit, self.seeds, self.first, hours, cells, self.violations)
         return f"| {' | '.join(map(str, parts))} |\n"
 

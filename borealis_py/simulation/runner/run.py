@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import gc
-import os
 import time
 import traceback
-from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from multiprocessing import get_context
 
 from borealis_py.simulation.checkers.coverage import CoverageCell, total
 from borealis_py.simulation.checkers.violation import Violation
 from borealis_py.simulation.cluster.world import SimulatedWorld
 from borealis_py.simulation.quiet import quiet
 from borealis_py.simulation.runner.generator import draw
+from borealis_py.simulation.runner.parallel import in_parallel
 from borealis_py.simulation.runner.scenario import Scenario
 from borealis_py.simulation.runner.shrink import Edits, shrink
 from borealis_py.simulation.runner.simulation import Simulation, lives
@@ -175,32 +173,7 @@ def run_seeds(
         (seed, RunOptions(twice=bool(twice_every) and seed % twice_every == 0, digest=False, seconds=seconds))
         for seed in range(first, first + n)
     ]
-    processes = min(processes or os.cpu_count() or 1, n)
-    if processes <= 1:
-        for seed, options in jobs:
-            yield run_seed(seed, options)
-        return
-    with ProcessPoolExecutor(processes, get_context("spawn"), _begin) as pool:
-        yield from _as_they_come(pool, jobs, 4 * processes)
-
-
-def _as_they_come(
-    pool: ProcessPoolExecutor, jobs: Sequence[tuple[int, RunOptions]], ahead: int
-) -> Iterator[SeedResult]:
-    running: set[Future[SeedResult]] = set()
-    left = iter(jobs)
-    try:
-        for job in left:
-            running.add(pool.submit(run_seed, *job))
-            if len(running) >= ahead:
-                done, running = wait(running, return_when=FIRST_COMPLETED)
-                yield from (future.result() for future in done)
-        while running:
-            done, running = wait(running, return_when=FIRST_COMPLETED)
-            yield from (future.result() for future in done)
-    finally:
-        for future in running:
-            future.cancel()
+    return in_parallel(run_seed, jobs, processes)
 
 
 @contextmanager
@@ -213,9 +186,3 @@ def _rarely_collected() -> Iterator[None]:
         yield
     finally:
         gc.set_threshold(*before)
-
-
-def _begin() -> None:
-    """Initialise each worker: what is there by then stays."""
-    gc.collect()
-    gc.freeze()
