@@ -6,6 +6,7 @@ no replica's marks are passed on, so no consumer waits for a replica that died o
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -18,10 +19,9 @@ class Change:
     """One change to a consumer's picture of the stream, for buckets [bucket, end), by `kind`:
 
     STABLE, BOUNDARY (stable and empty), TENTATIVE: `output` is what those buckets hold from now on. UNDO: tentative
-    rows from `bucket` on are about to be replaced. REC_DONE: everything below `bucket` is stable. GAP: the buckets are
-    lost; what was shown of them as tentative is the last word. If TENTATIVE,
-    `completeness`, `missing_sources`, `missing` and `diverged_from` are the record's; `diverged_from` None: another
-    kind.
+    rows are about to be replaced, those of `bucket` first. REC_DONE: everything below `bucket` is stable. GAP: the
+    buckets are lost; what was shown of them as tentative is the last word. If TENTATIVE, `completeness`,
+    `missing_sources`, `missing` and `diverged_from` are the record's; `diverged_from` None: another kind.
     """
 
     kind: Kind
@@ -45,19 +45,20 @@ class View:
         self.live = start
         self.shown = start
         self._undone = False
+        self._tentative: deque[int] = deque()
+        """The buckets that are shown as tentative now, in order."""
 
     def stable_run(self, bucket: int, end: int, output: Output) -> list[Change]:
         """Buckets [bucket, end) became stable. Raises IllegalTransition unless they come in order, each once."""
         if bucket != self.stable or end <= bucket:
             raise IllegalTransition(f"stable [{bucket}, {end}) at stable frontier {self.stable}")
         changes = []
-        if bucket < self.shown and not self._undone:
+        if self._tentative and (first := self._tentative[0]) < end and not self._undone:
             self._undone = True
-            changes.append(Change(Kind.UNDO, bucket, bucket))
+            changes.append(Change(Kind.UNDO, first, first))
         empty = output.rows is None
         changes.append(Change(Kind.BOUNDARY if empty else Kind.STABLE, bucket, end, output))
-        self.stable = end
-        self.live = max(self.live, end)
+        self._end_at(end)
         if self._undone and end >= self.shown:
             self._undone = False
             changes.append(Change(Kind.REC_DONE, end, end))
@@ -74,8 +75,7 @@ class View:
         unshown = (word for at, word in last_words.items() if self.live <= at < end)
         changes = [_tentative(word) for word in unshown]
         changes.append(Change(Kind.GAP, bucket, end))
-        self.stable = end
-        self.live = max(self.live, end)
+        self._end_at(end)
         if end >= self.shown:
             self._undone = False
         return changes
@@ -85,6 +85,7 @@ class View:
         bucket = said.bucket
         self.pass_over(bucket)
         self.shown = bucket + 1
+        self._tentative.append(bucket)
         return [_tentative(said)]
 
     def pass_over(self, bucket: int) -> None:
@@ -92,6 +93,13 @@ class View:
         if bucket != self.live:
             raise IllegalTransition(f"bucket {bucket} at live frontier {self.live}")
         self.live = bucket + 1
+
+    def _end_at(self, end: int) -> None:
+        """Below `end` nothing is tentative any more."""
+        self.stable = end
+        self.live = max(self.live, end)
+        while self._tentative and self._tentative[0] < end:
+            self._tentative.popleft()
 
 
 def _tentative(said: TentativeBucket) -> Change:

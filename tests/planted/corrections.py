@@ -166,6 +166,18 @@ def _evicts_what_a_chase_needs() -> Any:
     return mock.patch.object(R, "keep_from", lambda self, stable, live: live)
 
 
+def _undo_of_what_was_never_shown() -> Any:
+    before = View.stable_run
+
+    def stable_run(self: View, bucket: int, end: int, output: Any) -> list[Change]:
+        if bucket >= self.shown or self._undone:
+            return before(self, bucket, end, output)
+        self._undone = True
+        return [Change(Kind.UNDO, bucket, bucket), *before(self, bucket, end, output)]
+
+    return mock.patch.object(View, "stable_run", stable_run)
+
+
 def _no_undo() -> Any:
     before = View.stable_run
 
@@ -295,6 +307,12 @@ BUGS = (
         _no_undo,
         Worlds(SOURCES, ("undo",), found=3),
         script=Script("tests/protocol/test_scenarios.py::test_one_failure", "corrects tentative rows without UNDO"),
+    ),
+    Bug(
+        "B40 UNDO names what was shown",
+        "safety",
+        _undo_of_what_was_never_shown,
+        script=Script("tests/sunion/test_view.py::test_undo_names_the_first_bucket_that_was_shown"),
     ),
     Bug(
         "B40 REC_DONE waits for all below it",

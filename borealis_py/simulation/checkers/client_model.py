@@ -54,6 +54,8 @@ class ClientPicture:
     def apply(self, now_us: int, changes: Sequence[Change]) -> None:
         for change in changes:
             if change.kind is Kind.UNDO:
+                if change.bucket not in self.tentative:
+                    raise Violation("undo", f"UNDO({change.bucket}), of which nothing was shown", change.bucket)
                 self._undone_from = change.bucket
             elif change.kind is Kind.REC_DONE:
                 left = [b for b in self.tentative if b < change.bucket]
