@@ -43,9 +43,16 @@ def _state(world: SimulatedWorld, machine: SourceMachine) -> tuple[int, str, int
 def _go_on_behind(world: SimulatedWorld, machine: SourceMachine) -> None:
     """Continue the input after forged records. With boundaries by the data, the next publisher sends nothing until its
     input has reached the end of the log; waiting for as many items as were forged would outlast all other failures.
+
+    Where a query may lose part of the log, the next publisher comes at once: who has not read the forged records would
+    take rows for new that others take for repeated, until the publisher had got further, and nobody could tell who is
+    right.
     """
     if machine.index in world.scenario.by_data:
         world.wiring.items[machine.index].taken(_state(world, machine)[3] + 1, world.scheduler.now_us)
+    if any(world.scenario.may_lose(plan.name) for plan in world.scenario.nodes):
+        machine.crash()
+        machine.restart()
 
 
 def _bad_records(world: SimulatedWorld, rng: random.Random, machine: SourceMachine) -> list[bytes | None]:
