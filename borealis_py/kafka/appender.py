@@ -21,11 +21,13 @@ from confluent_kafka import (
 
 from borealis_py.kafka.access.rights import missing_right
 from borealis_py.kafka.client import error_of, log, producer_config, translating
+from borealis_py.kafka.held_up import HELD_S, HeldUp, why_held_up
 from borealis_py.log.base import Delivery, Feed, NewRecord, Wake
 from borealis_py.log.clock import least_ahead
 from borealis_py.log.record_size import too_large
 
 _POLL_S = 0.1
+_LOOK_S = 1.0
 _CLOSE_S = 2.0
 _FAILURES = (KafkaException, SystemError)
 """How `poll` and `flush` tell a fatal error; the latter comes from within a callback, with the error as its cause."""
@@ -77,6 +79,7 @@ class KafkaAppender:
         self._broken: dict[Feed, str] = {}  # feeds with a refused record
         self._clock_ahead_us: int | None = None
         self._log_us: int | None = None  # the log's clock when the monotonic one of this machine was 0, at least
+        self._held_up, self._looked_s = HeldUp(), 0.0
         self._closed = threading.Event()
         self._thread = threading.Thread(target=self._run, name="kafka-appender", daemon=True)
         self._thread.start()
@@ -141,6 +144,19 @@ class KafkaAppender:
                     self._produce_waiting()
             if self._done:
                 self._wake()
+            self._tell_of_delays(time.monotonic())
+
+    def _tell_of_delays(self, now_s: float) -> None:
+        if now_s - self._looked_s < _LOOK_S:
+            return
+        self._looked_s = now_s
+        with self._lock:
+            new, over = self._held_up.look(now_s)
+        for feed in new:
+            why = why_held_up(self._producer, feed)
+            log.warning("%s[%d]: no record was acknowledged for %.0f s, so all wait: %s", *feed, HELD_S, why)
+        for feed, took_s in over:
+            log.info("%s[%d]: records are acknowledged again, after %.0f s", *feed, took_s)
 
     @property
     def waiting(self) -> int:
@@ -169,7 +185,10 @@ class KafkaAppender:
         if key is not None:
             unacknowledged[key] += 1  # before its delivery may be reported
         try:
-            produce(self._producer, record, partial(self._delivered, token, key, unacknowledged, _now_us()))
+            produce(
+                self._producer, record, partial(self._delivered, token, key, unacknowledged, record.feed, _now_us())
+            )
+            self._held_up.sent(record.feed, time.monotonic())
         except BufferError:
             self._make_way(key, unacknowledged)
             return False
@@ -187,11 +206,14 @@ class KafkaAppender:
         token: object,
         key: _Key | None,
         unacknowledged: Counter[_Key],
+        to: Feed,
         sent_us: int,
         error: KafkaError | None,
         message: Message,
     ) -> None:
         self._make_way(key, unacknowledged)
+        with self._lock:
+            self._held_up.answered(to, time.monotonic())
         if error is not None:
             feed, (kind, at_ms) = Feed(message.topic() or "?", message.partition() or 0), message.timestamp()
             at = None if kind == TIMESTAMP_NOT_AVAILABLE else at_ms

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
+from types import SimpleNamespace
 
 import psutil
 import pytest
@@ -17,7 +20,7 @@ from borealis_py.log.base import Committed, Feed, NewRecord, TookOver, TopicSpec
 from tests.kafka.waiter import Waiter
 from tests.support.answers import wait_for_answers
 from tests.support.resume import last_number
-from tests.support.waiting import PATIENCE_S
+from tests.support.waiting import PATIENCE_S, until
 
 pytestmark = pytest.mark.broker
 
@@ -93,3 +96,28 @@ def test_reader_appender_and_transactor_live_through_a_killed_broker(
     assert [r.value for r in lookup.read(rows, *lookup.bounds(rows))] == [b"1", b"2"]
     for part in (reader, appender, transactor, lookup):
         part.close()
+
+
+def test_a_broker_that_acknowledges_nothing_is_told_of_and_so_is_that_it_does_again(
+    own: LocalBroker, waiter: Waiter, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told: list[str] = []
+    logged = SimpleNamespace(**dict.fromkeys(("warning", "info"), lambda text, *what: told.append(text % what)))
+    monkeypatch.setattr("borealis_py.kafka.appender.log", logged)
+    log, feed = KafkaLog(own.bootstrap), Feed("feed")
+    log.admin().create([TopicSpec(feed.topic)])
+    with closing(log.appender(waiter.wake)) as appender:
+        appender.append(NewRecord(feed, b"before"), token=0)
+        waiter.deliver(appender, 1)
+        pid = own.status().pid
+        assert pid is not None
+        os.kill(pid, signal.SIGSTOP)
+        try:
+            appender.append(NewRecord(feed, b"1"), token=1)
+            until(lambda: bool(told), "it is told of")
+        finally:
+            os.kill(pid, signal.SIGCONT)
+        waiter.deliver(appender, 1)
+        until(lambda: len(told) == 2, "it is over")
+    assert told[0] == "feed[0]: no record was acknowledged for 10 s, so all wait: no broker answers"
+    assert re.fullmatch(r"feed\[0\]: records are acknowledged again, after \d+ s", told[1])
