@@ -133,6 +133,11 @@ def judge(
         yield from (f"input {i}: {p} is made again {n} times" for p, n in made_again.items() if n >= len(lives))
         for number in judged.numbers:
             where[i, number] += 1
+    # while all are given up nobody need learn that there is one more, and END does not wait for that
+    blind = scenario.end_us is not None and any(
+        at_us <= scenario.end_us + OBEYED_US and scenario.end_us < until_us + OBEYED_US
+        for at_us, until_us in scenario.abandoned()
+    )
     given_up = [scenario.skipped(partition.feed.partition)[-1:] for partition in lives[-1].partitions]
     frozen = spec.boundary == "data" and all(last and last[0][1] >= FOREVER for last in given_up)
     """Nothing moves boundaries, so rows far ahead of them wait, and those behind them do."""
@@ -152,7 +157,9 @@ def judge(
                 name = f"{life.id} {TOPIC}[{p}], offset {record.offset}"
                 after_end = end_us is not None and partition.appended_us[record.offset] > end_us
                 into = own if one.number is not None else letter
-                left = after_end or frozen or _given_up_at(scenario, p, source[into], inputs[into].end_at, origin_us)
+                unseen = blind and p >= scenario.partitions
+                at_end = _given_up_at(scenario, p, source[into], inputs[into].end_at, origin_us)
+                left = after_end or frozen or unseen or at_end
                 if record.offset < begin:
                     if count:
                         yield f"{name}: copied, although copying began at {begin}"
