@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
@@ -17,6 +17,7 @@ from borealis_py.verify.anomalies import Delay
 from tests.chaos.faults import GAP_S, kinds_of
 from tests.chaos.load import Sample, between
 from tests.chaos.run import Done
+from tests.support.late import LATE
 
 LEDGER_HEAD = """# Chaos ledger
 
@@ -52,7 +53,6 @@ DIFFERENT = (
     AnomalyKind.NONMONOTONIC_POLL,
 )
 UNLABELLED = (AnomalyKind.UNLABELLED_PARTIAL,)
-LATE = (AnomalyKind.BOUND_BROKEN,)
 LATE_GAP = 3
 """Late buckets so near each other have one cause."""
 
@@ -109,7 +109,7 @@ class Run:
     def rows(self) -> int:
         return self.verdict.looked_at["corrected rows"]
 
-    def count(self, kinds: Sequence[AnomalyKind]) -> int:
+    def count(self, kinds: Collection[AnomalyKind]) -> int:
         """Anomalies of these kinds."""
         return self.verdict.count(*kinds)
 

@@ -15,10 +15,11 @@ from tests.chaos import wires
 from tests.chaos.__main__ import plan_of
 from tests.chaos.arena import arena
 from tests.chaos.faults import Fault
-from tests.chaos.report import LATE, timeline
+from tests.chaos.report import timeline
 from tests.chaos.run import Done, run
 from tests.chaos.wires import NoNamespaces, Wires, check, sweep_dead
 from tests.drills.processes import ROOT
+from tests.support.late import LATE
 from tests.support.right import exactly
 from tests.support.waiting import PATIENCE_S, until
 
@@ -129,7 +130,7 @@ def test_brokers_that_break_while_there_are_three_lose_repeat_and_change_nothing
         print(timeline(done, done[0].begin_us))
         verdict = it.end()
     with exactly():
-        assert (verdict.kinds - set(LATE), verdict.undecided) == (set(), [])
+        assert (verdict.kinds - LATE, verdict.undecided) == (set(), [])
     assert [d.nothing for d in done] == [""] * len(FAULTS)
     assert told[-1] == len(FAULTS)
     assert all(verdict.looked_at[what] > 50 for what in ("corrected rows", "progress records", "buckets timed"))

@@ -12,8 +12,9 @@ import pytest
 from tests.chaos.__main__ import plan_of
 from tests.chaos.arena import arena
 from tests.chaos.faults import draw
-from tests.chaos.report import LATE, timeline
+from tests.chaos.report import timeline
 from tests.chaos.run import Done, run
+from tests.support.late import LATE
 from tests.support.right import exactly
 
 SEED = 1
@@ -34,7 +35,7 @@ def test_five_faults_in_a_row_lose_repeat_and_change_nothing(tmp_path: Path) -> 
         print(f"seed {SEED}", timeline(done, done[0].begin_us), sep="\n")
         verdict = it.end()
     with exactly():
-        assert (verdict.kinds - set(LATE), verdict.undecided) == (set(), [])
+        assert (verdict.kinds - LATE, verdict.undecided) == (set(), [])
     assert sorted(f.fault.kind for f in done) == sorted(KINDS)
     assert told[-1] == len(KINDS)
     assert all(

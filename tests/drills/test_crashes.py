@@ -12,6 +12,7 @@ import pytest
 from tests.drills.cluster import Cluster, cluster, wall_us
 from tests.drills.network import BUCKET_US, QUERY, SOURCES
 from tests.drills.plan import Member, Plan
+from tests.support.late import LATE
 from tests.support.right import exactly
 from tests.support.stalls import Stalls, watched_stalls
 
@@ -35,7 +36,8 @@ def test_killed_and_paused_processes(bootstrap: str, tmp_path: Path, chain: bool
         it.finish()
         verdict = it.judge()
         with exactly():
-            assert (verdict.kinds, verdict.undecided) == (set(), [])
+            assert (verdict.kinds - LATE, verdict.undecided) == (set(), [])
+        assert verdict.kinds == set(), "X is kept, on a machine that has room for it"
         assert verdict.looked_at["corrected rows"] > 100
 
 

@@ -10,6 +10,7 @@ from tests.drills.cluster import Cluster, cluster
 from tests.drills.family import idle_workers
 from tests.drills.network import QUERY
 from tests.drills.plan import SLACK, Member, Plan
+from tests.support.late import LATE
 from tests.support.right import exactly
 
 pytestmark = [pytest.mark.e2e, pytest.mark.spark]
@@ -25,7 +26,8 @@ def test_a_redo_runs_on_spark_and_one_that_hangs_inline(bootstrap: str, tmp_path
         it.finish()
         verdict = it.judge()
         with exactly():
-            assert (verdict.kinds, verdict.undecided) == (set(), [])
+            assert (verdict.kinds - LATE, verdict.undecided) == (set(), [])
+        assert verdict.kinds == set(), "X is kept, on a machine that has room for it"
         assert verdict.looked_at["tentative statements"] > 30
 
 

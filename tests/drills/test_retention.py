@@ -15,6 +15,7 @@ from borealis_py.app.exit_codes import LOST
 from tests.drills.cluster import Cluster, cluster, wall_us
 from tests.drills.network import BUCKET_US, QUERY, SOURCES
 from tests.drills.plan import Member, Plan
+from tests.support.late import LATE
 from tests.support.right import exactly
 
 pytestmark = pytest.mark.e2e
@@ -32,7 +33,8 @@ def test_records_that_replicas_need_are_deleted(bootstrap: str, tmp_path: Path, 
         no_checkpoint_helps(it)
         verdict = it.judge(healed=False)
         with exactly():
-            assert (verdict.kinds, verdict.undecided) == (set(), [])
+            assert (verdict.kinds - LATE, verdict.undecided) == (set(), [])
+        assert verdict.kinds == set(), "X is kept, on a machine that has room for it"
         assert verdict.looked_at["stable statements"] > 100
 
 
