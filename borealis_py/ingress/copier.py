@@ -298,11 +298,11 @@ class Copier:
 
     def _head(self, partition: int, now_us: int) -> Decoded | None:
         queue = self._topic.queues[partition]
-        if partition in self._starts:
-            return None
-        while isinstance(head := queue.head(self._decoder), Gap):
-            self._pass(queue, head, now_us)
-        return head
+        while partition not in self._starts:
+            if not isinstance(head := queue.head(self._decoder), Gap):
+                return head
+            self._pass(queue, head, now_us)  # which may begin the partition, so that all inputs must be told first
+        return None
 
     def _front(self, partition: int, head: Decoded) -> int:
         return int(head.stimes[0]) if len(head.stimes) else self._rule.of_partition(partition)

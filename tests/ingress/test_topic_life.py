@@ -279,6 +279,26 @@ def test_a_topic_made_again_and_refilled_while_nobody_reads_it_is_copied_from_it
     ]
 
 
+@pytest.mark.parametrize("more", [{}, {"by": "shop", "values": ("berlin",), "inputs": 2}], ids=["apart", "shared"])
+def test_what_retention_took_of_a_topic_made_again_is_lost_from_its_beginning(more: dict[str, Any]) -> None:
+    world = TopicWorld(partitions=1, **more)
+    process = world.copying()
+    sold(world, 6, 1)
+    world.run(1)
+    process.kill()
+    made_again(world, 1)
+    sold(world, 8, 1)
+    world.memory.delete_before(Feed(TOPIC), 8)
+    sold(world, 2, 1)
+    world.ingress("b")
+    world.run(4)
+    assert sorted(world.numbers()) == [*range(1, 7), 15, 16]
+    letters = [sorted(reason for reason, _ in world.copied(i).letters) for i in range(len(world.plan.targets))]
+    lost = f"lost: {TOPIC}[0], offsets 0 to 7: retention deleted them unread"
+    assert all(lost in of for of in letters)
+    assert sum(len(of) for of in letters) == len(letters) + 1
+
+
 def test_a_topic_made_again_and_refilled_while_it_is_read_is_copied_from_its_beginning() -> None:
     world = TopicWorld(partitions=1)
     world.copying()

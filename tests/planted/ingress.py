@@ -104,6 +104,18 @@ def _the_future_of_one_clock() -> AbstractContextManager[object]:
     return mock.patch.object(session.IngressSession, "turn", lambda self, now_us, log_us=None: before(self, now_us))
 
 
+def _gaps_are_passed_while_a_partition_begins() -> AbstractContextManager[object]:
+    def head(self: Copier, partition: int, now_us: int) -> Decoded | None:
+        queue = self._topic.queues[partition]
+        if partition in self._starts:
+            return None
+        while isinstance(found := queue.head(self._decoder), Gap):
+            self._pass(queue, found, now_us)
+        return found
+
+    return mock.patch.object(Copier, "_head", head)
+
+
 def _given_up_in_vain() -> AbstractContextManager[object]:
     return mock.patch.object(Watermarks, "give_up", return_value=None)
 
@@ -218,6 +230,15 @@ BUGS = (
         "safety",
         _new_partitions_from_their_end,
         IngressWorlds("copied 0 times", ("grow",), found=1),
+    ),
+    Bug(
+        "B54 nothing of a partition that begins is passed before all inputs are told",
+        "safety",
+        _gaps_are_passed_while_a_partition_begins,
+        script=Script(
+            "tests/ingress/test_topic_life.py::"
+            "test_what_retention_took_of_a_topic_made_again_is_lost_from_its_beginning[shared]"
+        ),
     ),
     Bug(
         "B60 what is in the future of one clock alone waits",
