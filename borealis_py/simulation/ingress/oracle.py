@@ -176,7 +176,7 @@ def judge(
 
 def _unwatched(scenario: IngressScenario) -> bool:
     """Whether an ingress that read the topic when it was made again may not have looked in between: then rows of it may
-    be copied at the old offsets, and again (PROTOCOL 4.8)."""
+    be copied at the old offsets, and again, or come late (PROTOCOL 4.8)."""
     if (again := scenario.made_again) is None or again.down:
         return False
     begin_us, end_us = again.at_us - OBEYED_US, again.again_us + OBEYED_US
@@ -212,10 +212,10 @@ def _late(
     origin_us: int,
 ) -> Iterator[str]:
     """Rows that were called late or in the future, and were not."""
-    spec, largest = scenario.spec, Counter[int]()
+    spec, largest, unwatched = scenario.spec, Counter[int](), _unwatched(scenario)
     said = {raw: reason for judged in inputs for reason, raw, _ in judged.letters}
-    for partition in (one for life in lives for one in life.partitions):
-        p = partition.feed.partition
+    for life, partition in ((each, one) for each in lives for one in each.partitions):
+        p, missed = partition.feed.partition, unwatched and life is not lives[0]
         for record in partition.records[: partition.stable_end]:
             if record is None:
                 continue
@@ -240,7 +240,7 @@ def _late(
                 for jump in scenario.jumps
                 if jump.ahead_us > 0
             )
-            known = by_rows or by_clock or given_up or unknown or aged or ahead
+            known = by_rows or by_clock or given_up or unknown or aged or ahead or missed
             if reason.startswith("late") and not known and one.stime >= origin_us:
                 yield f"{partition.feed}, offset {record.offset}: called late ({reason}), it came at {came}"
             if reason.startswith("future") and one.stime < came + AHEAD_US:
