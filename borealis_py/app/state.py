@@ -17,7 +17,7 @@ import structlog
 from borealis_py.ingress.source_settings import SourceSettings
 from borealis_py.log import topics
 from borealis_py.log.base import Feed, Log, LogError, Lookup, NewRecord, Record
-from borealis_py.log.clock import APART_US
+from borealis_py.log.clock import noticed
 from borealis_py.log.description import APP_KEY, read_description
 from borealis_py.log.ingress_status import IngressStatus, is_of_ingress
 from borealis_py.log.messages import (
@@ -455,10 +455,8 @@ def _status(record: Record) -> Status | IngressStatus | None:
     kind: type[Status | IngressStatus] = IngressStatus if is_of_ingress(record.key) else Status
     try:
         status = decode(record.value, kind)
-        ahead_us = status.clock_ahead_us
-        if ahead_us is None or abs(ahead_us) < APART_US:
-            return status
-        return msgspec.structs.replace(status, at_wall_us=max(0, status.at_wall_us - ahead_us))
+        ahead_us = noticed(status.clock_ahead_us)
+        return msgspec.structs.replace(status, at_wall_us=max(0, status.at_wall_us - ahead_us)) if ahead_us else status
     except msgspec.DecodeError as exc:
         ignored(_log, "status ignored", record, exc)
         return None

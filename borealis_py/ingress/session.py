@@ -89,7 +89,7 @@ class IngressSession:
         self._copier: Copier | None = None
         self._silence: Silence | None = None
         """Of an owner."""
-        self._now_us = self._latest_us = 0
+        self._now_us = 0
         self._begins_until_us: int | None = None
         """Until when others wait for this one; None: it has not had a turn."""
         self._heard_us: int | None = None
@@ -163,7 +163,6 @@ class IngressSession:
             LogError: a log may not be read.
         """
         self._now_us = now_us = max(self._now_us, now_us)  # a clock that is set back must not break a promise
-        self._latest_us = max(now_us, log_us or 0)
         self._inputs.turn()
         if self._inputs.ended:
             source = base_name(self._plan.targets[0].source)
@@ -182,7 +181,7 @@ class IngressSession:
         if self.state is IngressState.POSITIONING:
             self._position(now_us)
         if self.state is IngressState.COPYING:
-            self._copy(now_us, new_ends)
+            self._copy(now_us, max(now_us, log_us or 0), new_ends)
 
     def _hold_up_others(self, now_us: int, heard: bool) -> None:
         """Topics stay in step from the start: a session that begins sooner than others waits for them, unless another
@@ -362,8 +361,8 @@ class IngressSession:
         self.state = IngressState.COPYING
         log.info(f"{plan.name}: copying", partitions=len(offsets), uid=self._uid)
 
-    def _copy(self, now_us: int, new_ends: bool) -> None:
+    def _copy(self, now_us: int, latest_us: int, new_ends: bool) -> None:
         assert self._copier is not None
         silent, settings = self._must_be_silent(now_us), self._inputs.settings
-        for record in self._copier.turn(now_us, self._latest_us, new_ends, silent, self._inputs.full, settings):
+        for record in self._copier.turn(now_us, latest_us, new_ends, silent, self._inputs.full, settings):
             self._inputs.append(record)

@@ -215,9 +215,9 @@ class KafkaAppender:
         with self._lock:
             self._held_up.answered(to, time.monotonic())
         if error is not None:
-            feed, (kind, at_ms) = Feed(message.topic() or "?", message.partition() or 0), message.timestamp()
+            kind, at_ms = message.timestamp()
             at = None if kind == TIMESTAMP_NOT_AVAILABLE else at_ms
-            self._refused(token, feed, error, at, len(message.value() or b""))
+            self._refused(token, to, error, at, len(message.value() or b""))
             return
         if token is not None:
             self._done.append(Delivery(token, message.offset() or 0))

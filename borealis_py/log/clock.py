@@ -31,18 +31,22 @@ class ClockWatch:
 
     def changed(self, ahead_us: int | None) -> str | None:
         """The report, in words; None: there is none now."""
-        now = 0 if ahead_us is None or abs(ahead_us) < APART_US else ahead_us
+        now = noticed(ahead_us)
         if ahead_us is None or (bool(now) == bool(self._reported_us) and abs(now - self._reported_us) < APART_US):
             return None
         self._reported_us = now
         return apart(now) or "this machine's clock agrees with the broker's again"
 
 
+def noticed(ahead_us: int | None) -> int:
+    """A difference of a clock to the broker's, in microseconds; 0: it is too small, or not known."""
+    return 0 if ahead_us is None or abs(ahead_us) < APART_US else ahead_us
+
+
 def apart(ahead_us: int | None, whose: str = "this machine's clock") -> str:
     """A difference of a clock to the broker's, in words; empty: it is too small, or not known."""
-    if ahead_us is None or abs(ahead_us) < APART_US:
-        return ""
-    return f"{whose} is {abs(ahead_us) / 1e6:.1f} s {'ahead of' if ahead_us > 0 else 'behind'} the broker's"
+    us = noticed(ahead_us)
+    return f"{whose} is {abs(us) / 1e6:.1f} s {'ahead of' if us > 0 else 'behind'} the broker's" if us else ""
 
 
 class Clock(Protocol):

@@ -9,7 +9,7 @@ import msgspec
 
 from borealis_py.app import origin
 from borealis_py.app.state import GONE_S, AppState, IngressStatuses, Statuses
-from borealis_py.log.clock import apart
+from borealis_py.log.clock import apart, noticed
 from borealis_py.log.ingress_status import AbsentField, IngressInput, IngressRole, IngressStatus
 from borealis_py.query import format_duration
 from sunion.model import FOREVER
@@ -109,9 +109,9 @@ def ingress_remarks(state: AppState, statuses: IngressStatuses, now_us: int) -> 
 def _clocks(statuses: IngressStatuses, now_us: int) -> list[str]:
     """Whose machines' clocks differ from the broker's, and what that does."""
     ahead = {
-        f"the clock of ingress {s.ingress}" + (f" on {s.host}" if s.host else ""): s.clock_ahead_us or 0
+        f"the clock of ingress {s.ingress}" + (f" on {s.host}" if s.host else ""): us
         for s in statuses.values()
-        if not gone(s, now_us) and apart(s.clock_ahead_us)
+        if not gone(s, now_us) and (us := noticed(s.clock_ahead_us))
     }
     does = {True: "rows come late, and are dead letters", False: "its sources wait"}
     return [f"{apart(us, whose)}: {does[us > 0]}" for whose, us in ahead.items()]

@@ -255,6 +255,16 @@ def made_again(world: TopicWorld, partitions: int) -> None:
     world.admin.create([TopicSpec(TOPIC, partitions)])
 
 
+def refilled_while_down(world: TopicWorld, partitions: int, sent: int) -> None:
+    """After six rows were copied the ingress is killed, and the topic made again with so many rows."""
+    process = world.copying()
+    sold(world, 6, partitions)
+    world.run(1)
+    process.kill()
+    made_again(world, partitions)
+    sold(world, sent, partitions)
+
+
 @pytest.mark.parametrize("more", [{}, {"by": "shop", "values": ("berlin",), "inputs": 2}])
 @pytest.mark.parametrize("sent", [2, 3, 8])
 def test_a_topic_made_again_and_refilled_while_nobody_reads_it_is_copied_from_its_beginning(
@@ -262,12 +272,7 @@ def test_a_topic_made_again_and_refilled_while_nobody_reads_it_is_copied_from_it
 ) -> None:
     """By its end it cannot be told from the topic that was read: its id in Kafka is another one."""
     world = TopicWorld(partitions=2, **more)
-    process = world.copying()
-    sold(world, 6, 2)
-    world.run(1)
-    process.kill()
-    made_again(world, 2)
-    sold(world, 2 * sent, 2)
+    refilled_while_down(world, 2, 2 * sent)
     world.ingress("b")
     world.run(4)
     assert sorted(world.numbers()) == list(range(1, 7 + 2 * sent))
@@ -282,12 +287,7 @@ def test_a_topic_made_again_and_refilled_while_nobody_reads_it_is_copied_from_it
 @pytest.mark.parametrize("more", [{}, {"by": "shop", "values": ("berlin",), "inputs": 2}], ids=["apart", "shared"])
 def test_what_retention_took_of_a_topic_made_again_is_lost_from_its_beginning(more: dict[str, Any]) -> None:
     world = TopicWorld(partitions=1, **more)
-    process = world.copying()
-    sold(world, 6, 1)
-    world.run(1)
-    process.kill()
-    made_again(world, 1)
-    sold(world, 8, 1)
+    refilled_while_down(world, 1, 8)
     world.memory.delete_before(Feed(TOPIC), 8)
     sold(world, 2, 1)
     world.ingress("b")

@@ -80,10 +80,9 @@ def sim(
             _show_failure(result, options, shrink=n < SHRUNK_MAX)
         _show(results, seed, took_s)
     if ledger is not None:
-        from borealis_py.simulation.checkers.coverage import cells, total
+        from borealis_py.simulation.checkers.coverage import covered, total
 
-        hits = total(r.cells for r in results)
-        _enter(ledger, results, seed, sum(1 for cell in cells() if hits[cell]))
+        _enter(ledger, results, seed, covered(total(r.cells for r in results)))
     if failed:
         raise typer.Exit(1)
 

@@ -43,6 +43,11 @@ class Coverage:
                 self.hits[before.name, after.name, label] += 1
 
 
+def covered(hits: Mapping[CoverageCell, int]) -> int:
+    """How many cells were hit."""
+    return sum(1 for cell in cells() if hits.get(cell))
+
+
 def missing(hits: Mapping[CoverageCell, int]) -> list[CoverageCell]:
     """Cells that were not hit and are not known to be impossible."""
     return [cell for cell in cells() if not hits.get(cell) and cell not in IMPOSSIBLE]

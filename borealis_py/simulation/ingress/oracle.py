@@ -143,35 +143,39 @@ def judge(
     """Nothing moves boundaries, so rows far ahead of them wait, and those behind them do."""
     yield from _late(scenario, lives, inputs, sent, origin_us)
     unwatched = _unwatched(scenario)
-    for life in lives:
-        for partition in life.partitions:
-            p = partition.feed.partition
-            begin = _begun(lives, life, p, inputs)
-            for record in (r for r in partition.records[: partition.stable_end] if r is not None):
-                one = sent[record.value or b""]
-                own = p % spec.inputs
-                if spec.by is not None:
-                    own = len(SHOPS) - 1 if one.shop not in spec.values else spec.values.index(one.shop)
-                letter = len(inputs) - 1 if spec.by is not None and one.number is None else own
-                row = where.pop((own, one.number), 0) if one.number is not None else 0
-                count = row + where.pop((letter, one.value), 0)
-                name = f"{life.id} {TOPIC}[{p}], offset {record.offset}"
-                after_end = end_us is not None and partition.appended_us[record.offset] > end_us
-                into = own if one.number is not None else letter
-                unseen = blind and p >= scenario.partitions
-                at_end = _given_up_at(scenario, p, source[into], inputs[into].end_at, origin_us)
-                left = after_end or frozen or unseen or at_end
-                if record.offset < begin:
-                    if count:
-                        yield f"{name}: copied, although copying began at {begin}"
-                elif record.offset in lost.get((into, life.id, p), ()):
-                    if count or record.offset >= partition.start:
-                        yield f"{name}: called lost, copied {count} times, the log begins at {partition.start}"
-                elif count == 2 and life is not lives[0] and unwatched:
-                    continue
-                elif count != 1 and not ((left or life.deleted) and count == 0):
-                    yield f"{name}: copied {count} times instead of once"
+    for life, partition in _partitions(lives):
+        p = partition.feed.partition
+        begin = _begun(lives, life, p, inputs)
+        for record in (r for r in partition.records[: partition.stable_end] if r is not None):
+            one = sent[record.value or b""]
+            own = p % spec.inputs
+            if spec.by is not None:
+                own = len(SHOPS) - 1 if one.shop not in spec.values else spec.values.index(one.shop)
+            letter = len(inputs) - 1 if spec.by is not None and one.number is None else own
+            row = where.pop((own, one.number), 0) if one.number is not None else 0
+            count = row + where.pop((letter, one.value), 0)
+            name = f"{life.id} {TOPIC}[{p}], offset {record.offset}"
+            after_end = end_us is not None and partition.appended_us[record.offset] > end_us
+            into = own if one.number is not None else letter
+            unseen = blind and p >= scenario.partitions
+            at_end = _given_up_at(scenario, p, source[into], inputs[into].end_at, origin_us)
+            left = after_end or frozen or unseen or at_end
+            if record.offset < begin:
+                if count:
+                    yield f"{name}: copied, although copying began at {begin}"
+            elif record.offset in lost.get((into, life.id, p), ()):
+                if count or record.offset >= partition.start:
+                    yield f"{name}: called lost, copied {count} times, the log begins at {partition.start}"
+            elif count == 2 and life is not lives[0] and unwatched:
+                continue
+            elif count != 1 and not ((left or life.deleted) and count == 0):
+                yield f"{name}: copied {count} times instead of once"
     yield from (f"input {i}: {what!r} {count} times, which nobody wrote there" for (i, what), count in where.items())
+
+
+def _partitions(lives: Sequence[TopicLife]) -> Iterator[tuple[TopicLife, Partition]]:
+    """All partitions of all lives, in order."""
+    return ((life, partition) for life in lives for partition in life.partitions)
 
 
 def _unwatched(scenario: IngressScenario) -> bool:
@@ -214,7 +218,7 @@ def _late(
     """Rows that were called late or in the future, and were not."""
     spec, largest, unwatched = scenario.spec, Counter[int](), _unwatched(scenario)
     said = {raw: reason for judged in inputs for reason, raw, _ in judged.letters}
-    for life, partition in ((each, one) for each in lives for one in each.partitions):
+    for life, partition in _partitions(lives):
         p, missed = partition.feed.partition, unwatched and life is not lives[0]
         for record in partition.records[: partition.stable_end]:
             if record is None:
