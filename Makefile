@@ -12,6 +12,8 @@ MINUTES := 120
 KILLS := 1
 TIMES := 5
 FILES :=
+NAME :=
+OPTIONS :=
 
 # Without compiled modules on disk each of some hundred processes compiles them anew.
 unexport PYTHONDONTWRITEBYTECODE
@@ -67,14 +69,14 @@ unit: setup ## the tests that need neither Java nor a broker, in seconds
 sim: setup ## 200 simulated worlds
 	@$(VENV)/bin/borealis sim --seeds 200
 
-bench: setup ## figures, under 3 minutes
-	@$(VENV)/bin/borealis bench quick
+bench: setup ## figures of this machine, under 3 minutes; or of an experiment: NAME=chain OPTIONS="--short"
+	@$(if $(NAME),$(PY) -m benchmarks $(NAME) $(OPTIONS),$(VENV)/bin/borealis bench quick)
 
 bench-check: setup ## every experiment in short against docs/figures/check.json; fails where a ratio fell by a third
-	@$(PY) -m borealis_py.bench.report.check
+	@$(PY) -m benchmarks.report.check
 
-compose-test: setup ## docker-compose.yml really run, broken and judged; needs Docker with Compose and 8 GB, not in `make test`
-	@$(PY) -m tests.compose
+compose-test: setup ## docker-compose.yml really run, broken and judged; needs Docker with Compose and 8 GB; BROKERS=3 and 10 GB
+	@$(PY) -m tests.compose --brokers $(BROKERS)
 
 chaos: setup ## real faults for a long time: FAULTS=300 SEED=... (default: a random one, printed), HOST=spark|process, GAP="3 15" seconds, BROKERS=3 (root)
 	@$(PY) -m tests.chaos --faults $(FAULTS) --host $(HOST) --gap $(GAP) --brokers $(BROKERS) $(if $(SEED),--seed $(SEED))

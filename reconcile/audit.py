@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from borealis_py.log import topics
-from borealis_py.log.base import Feed, Log, Lookup
+from borealis_py.log.base import Feed, Log, LogError, Lookup
 from borealis_py.log.corrected import read_gap, read_progress
 from borealis_py.log.description import Life
 from borealis_py.protocol.redo import SourceRange
@@ -33,6 +33,14 @@ from sunion.model import TupleId
 from sunion.source import SourceFold
 from sunion.union import Mark
 from sunion.units import Offset
+
+HIDES = "a transaction that has not ended hides"
+PATIENCE_S = 30.0
+_AGAIN_S = 0.02
+
+
+class Hidden(LogError):
+    """A transaction hides records of a topic, and may do so for longer than an audit waits."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +90,7 @@ class AuditSpec:
             published then count as missing.
         dead_letters: None: dead letters are not compared (those of a partitioned query are, with its first partition).
         start: where an earlier audit ended; None: at the beginning. advance: the result says where this one ended.
+        patience_s: how long to wait for transactions to end that hide what the progress counts.
     """
 
     work: ReplayContext
@@ -92,6 +101,7 @@ class AuditSpec:
     dead_letters: DeadLetterSpec | None = None
     start: Audited | None = None
     advance: bool = False
+    patience_s: float = PATIENCE_S
 
     @property
     def first(self) -> int:
@@ -211,7 +221,7 @@ class _Comparing:
         spec, on, start = self._spec, self._on, self._spec.start
         upto = None if spec.whole else max(spec.first, _reached(spec, spec.progress, self._lookup))
         self._lost = _lost(spec, spec.progress, self._lookup)
-        first, end = self._lookup.bounds(spec.corrected)  # looked up after the progress, so every row below it is there
+        first, end = self._visible(spec.corrected)  # looked up after the progress, so every row below it is there
         first = self._behind = first if start is None else max(first, start.corrected)
         told, recomputed, letters_end = self._told()
         target = None if upto is None else max([upto, *(recomputed.may.values() if recomputed else ())])
@@ -259,16 +269,32 @@ class _Comparing:
 
         must = {node: min(parts) for node, parts in reached().items()}
         read = 0 if spec.start is None else spec.start.letters
-        first, end = lookup.bounds(letters.feed)
+        first, end = self._visible(letters.feed)
         told = [
             letter
             for record in lookup.read(letters.feed, first, end)
             if (letter := parse_letter(record)) is not None and (record.offset >= read or letter.bucket >= spec.first)
         ]
+        for feed in {feed for feeds in letters.progress.values() for feed in feeds}:
+            self._visible(feed)  # what these dead letters count for is there, too
         may = {node: max(parts) for node, parts in reached().items()}
         query = base_name(spec.work.node)
         lost = tuple(gap for feed in letters.progress.get(query, ()) for gap in _lost(spec, feed, lookup))
         return told, Recomputed(letters.readers, query, must, may, lost), end
+
+    def _visible(self, feed: Feed) -> tuple[int, int]:
+        """A topic's bounds, once all can be seen that is written there by now: of a transaction each topic learns for
+        itself that it has ended, and behind one that is open nothing can be seen. Raises Hidden."""
+        written, deadline = self._lookup.written(feed), time.monotonic() + self._spec.patience_s
+        while (bounds := self._lookup.bounds(feed))[1] < written:
+            if time.monotonic() >= deadline:
+                raise Hidden(
+                    f"{feed.topic}[{feed.partition}]: {HIDES} what lies behind offset {bounds[1]}. "
+                    "Audit again when it has: a replica's that died ends within minutes, and "
+                    "`kafka-transactions.sh find-hanging` names any other"
+                )
+            time.sleep(_AGAIN_S)
+        return bounds
 
     def _expected(
         self, replay: Replay, target: int | None, limit: int, stop: int | None, letters: Recomputed | None

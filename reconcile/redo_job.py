@@ -104,19 +104,31 @@ def pack_job(job: RedoJob, codec: RowCodec, budget_s: float) -> bytes:
 def run_packed(work: bytes, packed: bytes) -> bytes:
     """Run one packed job in a Spark worker. The job's own failures are not raised, but returned."""
     started = time.monotonic()
-    job = msgspec.msgpack.decode(packed, type=PackedJob)
     try:
-        on = get_cached(work)
-        state = on.kernel.decode_state(job.state)
-        plain = RedoJob(id=job.id, first=job.first, end=job.end, state=state, ranges=job.ranges, rows=job.rows)
-        after, outputs = run_job(plain, on, started + job.budget_s)
-        parts = [_pack_output(on.kernel, bucket, output) for bucket, output in outputs.items()]
-        answer: PackedDone | PackedFailed = PackedDone(job.id, on.kernel.encode_state(after), parts)
+        return run_on(get_cached(work), packed, started)
     except Exception as exc:
         evict(work)
-        why = failed(job.id, exc)
-        answer = PackedFailed(why.id, why.reason, why.lost)
-    return msgspec.msgpack.encode(answer)
+        return pack_failure(packed, exc)
+
+
+def run_on(on: OpenReplayContext, packed: bytes, started: float | None = None) -> bytes:
+    """Run one packed job. Raises what `run_job` raises.
+
+    Args:
+        started: when its time began, as `time.monotonic()` has it, in seconds; None: it may take any time.
+    """
+    job = msgspec.msgpack.decode(packed, type=PackedJob)
+    state = on.kernel.decode_state(job.state)
+    plain = RedoJob(id=job.id, first=job.first, end=job.end, state=state, ranges=job.ranges, rows=job.rows)
+    after, outputs = run_job(plain, on, None if started is None else started + job.budget_s)
+    parts = [_pack_output(on.kernel, bucket, output) for bucket, output in outputs.items()]
+    return msgspec.msgpack.encode(PackedDone(job.id, on.kernel.encode_state(after), parts))
+
+
+def pack_failure(packed: bytes, exc: BaseException) -> bytes:
+    """The result of a packed job that ended with this exception."""
+    why = failed(msgspec.msgpack.decode(packed, type=PackedJob).id, exc)
+    return msgspec.msgpack.encode(PackedFailed(why.id, why.reason, why.lost))
 
 
 def unpack_result(packed: bytes, codec: RowCodec, engine: str, seconds: float) -> RedoResult:

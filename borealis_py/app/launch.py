@@ -18,9 +18,9 @@ from borealis_py.app.check import check as check
 from borealis_py.app.errors import LaunchError
 from borealis_py.app.liveness import alive, ensure_nobody
 from borealis_py.app.process_spec import ProcessSpec
-from borealis_py.app.recovering.in_force import refuse_unfit
+from borealis_py.app.recovery_in_force import refuse_unfit
 from borealis_py.app.replicas import ProcessName, ReplicaProcesses, process_names, process_of
-from borealis_py.app.sources.ended import ended_sources
+from borealis_py.app.source_ended import ended_sources
 from borealis_py.app.state import AppState, NoSuchApp, StatusReader, put_settings, read_settings
 from borealis_py.app.timing import refuse_other
 from borealis_py.app.topics import AppTopics, create_topics, redo_topics_of, refuse_small_topics, topics_of

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 
 import msgspec
 
-from borealis_py.app.recovering.allowed import check_recovery
+from borealis_py.app.recovery_allowed import check_recovery
 from borealis_py.app.state import (
     GONE_S,
     RECENT_MS,
@@ -340,7 +340,7 @@ def set_recovery(log: Log, state: AppState, name: str, plan: RecoveryPlan) -> No
 
     Raises:
         NoSuchApp: the app has no such node. QueryError: nobody would take over, or the way promises less than the
-            app's file asks (`app.recovering.allowed.check_recovery`).
+            app's file asks (`app.recovery_allowed.check_recovery`).
         LogError: it could not be written.
     """
     nodes = recovering_nodes(state, name)

@@ -107,7 +107,8 @@ def start_supervisor(directory: Path, command: Sequence[str], starts: Sequence[P
             )  # written before it starts anything, so that `down` finds it
     assert process.stdin is not None
     assert process.stdout is not None
-    with process.stdin, process.stdout, suppress(BrokenPipeError):
+    started = b""
+    with suppress(BrokenPipeError), process.stdin, process.stdout:  # it may have ended before it was told anything
         process.stdin.write(json.dumps(plan).encode())
         process.stdin.close()
         started = process.stdout.readline()

@@ -1,3 +1,5 @@
-"""Benchmarks of this machine, each with a baseline measured in the same run. They know the product only from outside:
-they start brokers, replicas and publishers as a user does, and read what those wrote.
+"""`borealis bench quick`: is this machine fast enough? Each figure has a baseline measured in the same run.
+
+It knows the product only from outside: it starts a broker, replicas and publishers as a user does, and reads what those
+wrote. The project's experiments (`benchmarks/` in the checkout) stand on it.
 """

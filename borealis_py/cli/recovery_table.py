@@ -14,8 +14,8 @@ from borealis_py.cli.console import print_table, say
 
 if TYPE_CHECKING:
     from borealis_py.app.explain import Explanation
-    from borealis_py.app.recovering.forecast import Forecast
-    from borealis_py.app.recovering.trial import TriedNode
+    from borealis_py.app.recovery_forecast import Forecast
+    from borealis_py.app.recovery_trial import TriedNode
     from borealis_py.observe.growth import Growth
     from borealis_py.observe.source_rows import SourceRows
     from borealis_py.protocol.settings import Timing
@@ -109,8 +109,8 @@ def recovery_of(
 ) -> RecoveryCosts:
     """Tries every node, which takes a second or two, and predicts all ways for each. `plans`, `kafka_keeps_state`: see
     `forecasts`."""
-    from borealis_py.app.recovering.forecast import forecasts
-    from borealis_py.app.recovering.trial import try_nodes
+    from borealis_py.app.recovery_forecast import forecasts
+    from borealis_py.app.recovery_trial import try_nodes
 
     tried = try_nodes(found.spec, by.rows_per_s, by.samples)
     written = _written_by_replicas(found.spec, grows) if grows is not None and by.origin == MEASURED else {}

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     import msgspec
 
-    from borealis_py.app.sources.settings import IngressObeys, SourceChanged
+    from borealis_py.app.source_settings import IngressObeys, SourceChanged
     from borealis_py.app.state import AppState
     from borealis_py.ingress.source_settings import SourceSettings
     from borealis_py.log.base import Log
@@ -58,7 +58,7 @@ def skip(
     Its ingresses go on reading it. What it still holds, and what comes while it is given up, is copied where it comes
     in time; the rest becomes dead letters. A partition that nothing waits for is refused.
     """
-    from borealis_py.app.sources.settings import check_skip
+    from borealis_py.app.source_settings import check_skip
     from borealis_py.log.messages import PartitionSkip
 
     def asked(log: Log, state: AppState) -> Asked:
@@ -118,7 +118,7 @@ def expect(
 
     It must be less than every query that reads the source waits for an input (the message has both numbers).
     """
-    from borealis_py.app.sources.settings import check_expect
+    from borealis_py.app.source_settings import check_expect
     from borealis_py.log.messages import ExpectedSilence
     from borealis_py.query import format_duration, parse_duration
 
@@ -152,7 +152,7 @@ def _carry_out(
         asked: what to write; raises SettingsError or QueryError if that makes no sense, which ends the command.
         over: when the wait is over instead.
     """
-    from borealis_py.app.sources.settings import change_source, refuse_other
+    from borealis_py.app.source_settings import change_source, refuse_other
     from borealis_py.protocol.settings import SettingsError
     from borealis_py.query import parse_duration
     from borealis_py.query.errors import QueryError

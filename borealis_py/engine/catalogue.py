@@ -6,7 +6,7 @@ import difflib
 from dataclasses import dataclass
 from functools import cache
 
-from borealis_py.engine.duck.connection import connect
+from borealis_py.engine.duck_connection import connect
 from borealis_py.engine.functions import AGGREGATES, BY_NAME, OPERATORS, SCALARS
 from borealis_py.query.errors import did_you_mean
 

@@ -13,7 +13,7 @@ import pyarrow as pa
 from borealis_py.engine.applied.apply import ApplyOperator
 from borealis_py.engine.applied.build import apply_operator
 from borealis_py.engine.applied.window_apply import WindowApplyOperator
-from borealis_py.engine.duck.statement import Duck
+from borealis_py.engine.duck_statement import Duck
 from borealis_py.engine.expressions import (
     ExpressionPlace,
     check_outside,

@@ -17,8 +17,8 @@ import duckdb
 
 from borealis_py.engine import clocks, exact, guards, implicit
 from borealis_py.engine.catalogue import catalogue
-from borealis_py.engine.duck.connection import connect
-from borealis_py.engine.duck.faults import REFUSALS, first_line
+from borealis_py.engine.duck_connection import connect
+from borealis_py.engine.duck_faults import REFUSALS, first_line
 from borealis_py.engine.functions import BY_NAME, TYPES
 from borealis_py.query.errors import QueryError, unknown_column
 

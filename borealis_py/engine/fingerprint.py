@@ -16,11 +16,11 @@ import msgspec
 import numpy as np
 import pyarrow as pa
 
-from borealis_py.engine.duck.connection import connect
-from borealis_py.engine.duck.statement import single_batch
+from borealis_py.engine.duck_connection import connect
+from borealis_py.engine.duck_statement import single_batch
+from borealis_py.engine.grouped_sums import Measure, MeasureKind, grouped
 from borealis_py.engine.partitioner import partitions_of, sort_by_key
 from borealis_py.engine.rows import canonical_hash, merge
-from borealis_py.engine.sums.grouped import Measure, MeasureKind, grouped
 from borealis_py.query.names import STIME
 from borealis_py.types.arrow import JSON, said
 from borealis_py.types.values import normal_json

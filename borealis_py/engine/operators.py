@@ -18,11 +18,11 @@ import pyarrow as pa
 
 from borealis_py.engine.aggregates import POSITION
 from borealis_py.engine.classes import OperatorClass
-from borealis_py.engine.duck.statement import Statement
+from borealis_py.engine.duck_statement import Statement
+from borealis_py.engine.grouped_sums import GroupedSums
 from borealis_py.engine.partitioner import part_of, sort_by_key
 from borealis_py.engine.poison_rows import Runs, group_numbers, isolate_bad_rows, run_by_group, run_by_part
 from borealis_py.engine.rows import buckets_of, by_bucket, joined, merge, runs_of, sorted_by_stime
-from borealis_py.engine.sums.grouped import GroupedSums
 from borealis_py.engine.window_times import WindowTimes
 from borealis_py.query.names import STIME
 from borealis_py.types.arrow import said

@@ -13,8 +13,8 @@ from typing import NamedTuple, Protocol
 import numpy as np
 import pyarrow as pa
 
-from borealis_py.engine.duck.faults import RowError
-from borealis_py.engine.duck.statement import Statement
+from borealis_py.engine.duck_faults import RowError
+from borealis_py.engine.duck_statement import Statement
 
 
 class Runs(Protocol):

@@ -12,8 +12,8 @@ import duckdb
 import pyarrow as pa
 
 from borealis_py.engine.causes import ExpressionStage, NamedExpression
-from borealis_py.engine.duck.faults import REFUSALS, first_line
-from borealis_py.engine.duck.statement import Duck, Statement
+from borealis_py.engine.duck_faults import REFUSALS, first_line
+from borealis_py.engine.duck_statement import Duck, Statement
 from borealis_py.engine.expressions import Expression, bound, describe
 from borealis_py.query.errors import QueryError
 from borealis_py.query.spec import AppSpec

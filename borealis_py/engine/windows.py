@@ -10,13 +10,13 @@ from functools import partial
 import pyarrow as pa
 
 from borealis_py.engine import aggregates as agg
+from borealis_py.engine import plain_sums as plain
 from borealis_py.engine.causes import ExpressionStage
-from borealis_py.engine.duck.statement import Statement
+from borealis_py.engine.duck_statement import Statement
 from borealis_py.engine.expressions import Expression, Tree, sql_of, to_sql
+from borealis_py.engine.grouped_sums import GroupedSums
 from borealis_py.engine.operators import WindowOperator
 from borealis_py.engine.statements import Relation, Sql, StatementCompiler, part_of, q
-from borealis_py.engine.sums import plain
-from borealis_py.engine.sums.grouped import GroupedSums
 from borealis_py.engine.window_times import WindowTimes, times_of
 from borealis_py.engine.zones import NoZone
 from borealis_py.query.errors import QueryError

@@ -11,7 +11,7 @@ from functools import cache, lru_cache
 
 import numpy as np
 
-from borealis_py.engine.duck.connection import connect
+from borealis_py.engine.duck_connection import connect
 
 DAY_US = 86_400_000_000
 SECOND_US = 1_000_000

@@ -7,11 +7,15 @@ from collections import deque
 from collections.abc import Hashable, Iterable, Sequence
 
 from borealis_py.ingress.input_writer import InputWriter
+from borealis_py.ingress.watermark import NEVER
 from sunion.model import FOREVER
 
 AHEAD_US = 1_000_000
 """How far in stime the backlog of a partition may run ahead of the slowest. Rows that are not this much older than what
 may come in time are no backlog, and wait for none."""
+STEP_US, STEP_ROWS = 10_000_000, 10_000
+"""Each step of a backlog waits for the logs. So where it has few rows a step is longer: as long as so many take, at
+most this."""
 
 
 class BacklogFronts:
@@ -20,6 +24,10 @@ class BacklogFronts:
 
     def __init__(self) -> None:
         self._fronts: dict[Hashable, int] = {}
+        self._ahead_us = AHEAD_US
+        self._rows = 0
+        self._began = NEVER
+        """Where the slowest partition stood when `_rows` was 0; NEVER: there was no backlog."""
 
     def note(self, key: Hashable, front: int | None) -> None:
         """Partition `key` is to copy rows from stime `front` on. None: it has no backlog, or cannot go on with it."""
@@ -28,9 +36,20 @@ class BacklogFronts:
         else:
             self._fronts[key] = front
 
+    def copied(self, rows: int) -> None:
+        """So many rows were copied. How many a second of the backlog has, as they have come so far, sets the step."""
+        self._rows += rows
+        slowest = min(self._fronts.values(), default=NEVER)
+        many = self._rows > 2 * STEP_ROWS  # for this step: nobody runs further ahead
+        if many or NEVER in (slowest, self._began) or slowest < self._began:
+            self._ahead_us, self._began, self._rows = AHEAD_US, slowest, 0
+        elif (done_us := slowest - self._began) >= self._ahead_us:
+            step_us = STEP_ROWS * done_us // max(1, self._rows)
+            self._ahead_us, self._began, self._rows = min(max(step_us, AHEAD_US), STEP_US), slowest, 0
+
     def limit(self, key: Hashable) -> int:
         """Partition `key` may copy rows of its backlog up to this stime."""
-        return min((front for other, front in self._fronts.items() if other != key), default=FOREVER) + AHEAD_US
+        return min((front for other, front in self._fronts.items() if other != key), default=FOREVER) + self._ahead_us
 
     def boundary(self, keys: Iterable[Hashable], known: int, promised: int, live_us: int, lateness_us: int) -> int:
         """What an input that takes from these partitions may promise, if `known` holds for them and it has promised
@@ -59,10 +78,11 @@ class TopicFronts:
         self._under_way: dict[int, deque[tuple[int, Sequence[tuple[InputWriter, int]]]]] = {}
         """Of each partition: stimes at which parts begin, and in which of whose records their last rows are."""
 
-    def copied(self, partition: int, front: int, writers: Iterable[InputWriter]) -> None:
+    def copied(self, partition: int, front: int, rows: int, writers: Iterable[InputWriter]) -> None:
         """Rows from stime `front` on have been added to these writers, and are in their next records at the latest."""
         records = [(writer, writer.made + 1) for writer in writers]
         self._left(partition).append((front, records))
+        self._shared.copied(rows)
 
     def note(self, partition: int, front: int | None) -> None:
         """A partition is to copy rows from stime `front` on. None: it has no backlog, or cannot go on with it."""

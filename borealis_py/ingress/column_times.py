@@ -108,5 +108,7 @@ def _of_json(value: object) -> object:
 
 
 def _whole(column: pa.Array) -> tuple[Int64s, npt.NDArray[np.bool_]]:
+    if not column.null_count:
+        return column.to_numpy(zero_copy_only=False), np.ones(len(column), np.bool_)
     there = np.asarray(column.is_valid())
     return pc.fill_null(column, 0).to_numpy(zero_copy_only=False), there

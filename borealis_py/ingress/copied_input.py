@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Container, Iterable
 from dataclasses import dataclass
 
+from borealis_py.ingress.foreign_topic import ForeignTopic
 from borealis_py.ingress.input_writer import InputWriter
-from borealis_py.ingress.topic.foreign_topic import ForeignTopic
 
 
 @dataclass(frozen=True, slots=True)

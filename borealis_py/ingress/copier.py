@@ -5,31 +5,37 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
+import numpy.typing as npt
 import structlog
 
 from borealis_py.ingress.catch_up import AHEAD_US, BacklogFronts, TopicFronts
 from borealis_py.ingress.counts import IngressCounts
 from borealis_py.ingress.decoder import Decoded, Int64s, TopicDecoder
+from borealis_py.ingress.foreign_topic import ForeignTopic
 from borealis_py.ingress.given_up import GivenUp
 from borealis_py.ingress.input_part import InputLimits, InputPart, part_for
 from borealis_py.ingress.input_writer import InputWriter
+from borealis_py.ingress.partition_queue import Gap, PartitionQueue
 from borealis_py.ingress.partition_start import NOT_BEGUN, PartitionStart
 from borealis_py.ingress.plan import IngressPlan
 from borealis_py.ingress.silence import SILENT_US
 from borealis_py.ingress.source_settings import SourceSettings
-from borealis_py.ingress.topic.foreign_topic import LOOK_US, ForeignTopic
-from borealis_py.ingress.topic.partition_queue import Gap, PartitionQueue
 from borealis_py.ingress.watermark import NEVER, Watermarks
-from borealis_py.log.base import NewRecord
+from borealis_py.log.base import GATHERED_US, NewRecord
 from sunion.model import FOREVER
 
 log = structlog.get_logger("borealis.ingress")
 
+Bools = npt.NDArray[np.bool_]
+
 IDLE_US = 500_000
 """Where nothing can be promised, an empty record this often says that its writer lives."""
-GATHER_US = 20_000
-"""Of a busy input, rows that come so soon after its last record go with the next: no result needs them before the
-boundary, and each record costs every replica a turn."""
+ARRIVE_US = 100_000
+"""How long rows wait for others before they are looked at, where a boundary goes by the clock and needs none: each turn
+costs much whatever it finds. Those that lie before an end that was told are not kept waiting."""
+GATHER_US, GATHER_ROWS = 100_000, 500
+"""Rows of an input that come so soon after its last record go with the next, unless they are many: no result needs them
+before the boundary, and each record costs every replica a turn."""
 STALLED_US = 1_000_000
 """A partition that has not moved for this long, although it has a backlog, holds up no other."""
 HELD_US, WAITS_US = 5_000, 20_000
@@ -142,6 +148,12 @@ class Copier:
         """Whether all partitions are given up, so that nothing need be learned of the topic."""
         return self._given_up.all_of(self._topic.queues)
 
+    @property
+    def waits_for_logs(self) -> bool:
+        """Whether something may go on as soon as what was written last comes back from the inputs' logs: a backlog that
+        is copied in step, or a partition that begins."""
+        return self._held or bool(self._starts)
+
     def turn(
         self, now_us: int, latest_us: int, new_ends: bool, silent: bool, full: bool, settings: SourceSettings
     ) -> list[NewRecord]:
@@ -178,11 +190,20 @@ class Copier:
         if topic.topic_id:
             self._adopt(topic.topic_id, now_us)
         self._starts = {p: start for p, start in self._starts.items() if not start.turn(now_us)}
-        topic.poll(now_us)
-        self._copy(now_us)
+        topic.gather(ARRIVE_US if self._plan.spec.boundary == "clock" else GATHERED_US)
+        polled = topic.ripe
+        if polled:
+            topic.poll(now_us)
+        if polled or new_ends or self._goes_on:
+            self._copy(now_us)
         for i, writer in enumerate(self._writers):
             self._flush(i, writer, now_us)
         return [record for writer in self._writers for record in writer.drain()]
+
+    @property
+    def _goes_on(self) -> bool:
+        """Whether there may be something to copy although nothing has come."""
+        return bool(self._starts or self._held or self._waits) or any(not q.empty for q in self._topic.queues.values())
 
     def close(self) -> None:
         """Copy nothing more."""
@@ -195,9 +216,7 @@ class Copier:
         if not self._mute:
             quiet = [(writer, GATHER_US if writer.collecting else IDLE_US) for writer in self._writers]
             due += [writer.sent_us + us for writer, us in quiet if not writer.ended]
-        if self._topic.unanswered:
-            due.append(now_us + LOOK_US)
-        elif self._due_us is not None:
+        if self._due_us is not None and not self._topic.asking:
             due.append(self._due_us)
         if self._waits and not self._mute:
             due.append(now_us + WAITS_US)
@@ -278,6 +297,7 @@ class Copier:
 
     def _settle(self, partition: int, queue: PartitionQueue, now_us: int) -> None:
         """Say how far a partition has been copied, and where it stands."""
+        self._topic.pass_unseen(partition)
         self._rule.read_to(partition, queue.copied)
         head = self._head(partition, now_us)
         told, front = self._topic.ends.get(partition), None
@@ -346,24 +366,25 @@ class Copier:
         count = head.before(backlog & (head.stimes > limit))
         if not count:
             return 0
-        count = min(count, self._below_horizon(partition, head, inputs, now_us))
+        new = self._new(partition, head, inputs)
+        count = min(count, self._below_horizon(partition, head, inputs, new, now_us))
         queue.too_far = not count
         if queue.too_far:
             self._fronts.hold_up_nobody([partition])  # it waits for other partitions of its own, and that may be long
             return 0
-        part, rest = head.cut(count)
-        self._send(partition, part, inputs[: len(part.at)], now_us)
+        part, rest = head.cut(count) if count < len(head) else (head, None)
+        self._send(partition, part, inputs[: len(part.at)], new[: len(part.at)], now_us)
         queue.done(part, rest)
         queue.moved_us = now_us
         return count
 
-    def _below_horizon(self, partition: int, head: Decoded, inputs: Int64s, now_us: int) -> int:
+    def _below_horizon(self, partition: int, head: Decoded, inputs: Int64s, new: Bools, now_us: int) -> int:
         """How many records come before the first row that readers would refuse as in the future of its input's
         boundary. Such a row itself may move the boundary, which then goes ahead of it (B53)."""
         lateness = self._plan.spec.lateness_us
         for attempt in (0, 1):
             bounds = [w.boundary + lateness + self._ahead_us for w in self._writers]
-            wrong = (head.stimes < self._future_us) & (head.stimes >= np.asarray(bounds, np.int64)[inputs])
+            wrong = new & (head.stimes < self._future_us) & (head.stimes >= np.asarray(bounds, np.int64)[inputs])
             count = head.before(wrong)
             if count or attempt:
                 break
@@ -373,10 +394,20 @@ class Copier:
             self._flush(i, self._writers[i], now_us)
         return count
 
-    def _send(self, partition: int, part: Decoded, inputs: Int64s, now_us: int) -> None:
+    def _new(self, partition: int, part: Decoded, inputs: Int64s) -> Bools:
+        """Which rows their inputs do not have. The others, read again for an input that has not got so far, say
+        nothing: what was in the future when it was refused may be so no longer."""
+        firsts = np.asarray([writer.at.get(partition, 0) for writer in self._writers], np.int64)
+        if part.records[0].offset >= firsts.max():
+            return np.ones(len(part.at), np.bool_)
+        offsets = np.fromiter((record.offset for record in part.records), np.int64, len(part))
+        return offsets[part.at] >= firsts[inputs]
+
+    def _send(self, partition: int, part: Decoded, inputs: Int64s, new: Bools, now_us: int) -> None:
         fed, refuser = self._plan.fed_by(partition), self._plan.refuser(partition)
         last, given = part.records[-1].offset, list[InputWriter]()
         self._counts.heartbeats += len(part.pings_at)
+        seen = new & (part.stimes < self._future_us)
         for i in fed:
             writer = self._writers[i]
             mine = None if len(fed) == 1 else np.flatnonzero(inputs == i)
@@ -390,15 +421,14 @@ class Copier:
                     log.warning(f"{self._plan.name}: stimes seem to be read wrong: {found.misread}", input=i)
                 writer.add(found, now_us)
                 given.append(writer)
-            stimes = part.stimes if mine is None else part.stimes[mine]
-            known = stimes[stimes < self._future_us]
+            known = part.stimes[seen] if mine is None else part.stimes[seen & (inputs == i)]
             if len(known):
                 writer.spoken = writer.spoken or i == self._plan.rest
                 self._rule.saw(i, partition, int(known.max()))
                 if found is not None:
                     self._rule.arrived(i, partition, int(found.offsets[-1]), now_us, int(known.max()))
             writer.at[partition] = max(writer.at.get(partition, 0), last + 1)
-        self._fronts.copied(partition, self._front(partition, part), given)
+        self._fronts.copied(partition, self._front(partition, part), len(part.stimes), given)
         if len(part.pings_at):
             for i in set(self._plan.inputs_of(partition, part.pings).tolist()):
                 self._writers[i].spoken = self._writers[i].spoken or i == self._plan.rest
@@ -416,7 +446,8 @@ class Copier:
         if NEVER < known < FOREVER:
             known = self._buckets.start(self._buckets.closed_by(known))
         boundary = max(writer.boundary, known)
-        gathers = boundary >= live_us and not self.more  # what catches up goes at once: readers are to see it in step
+        few = writer.waiting_rows < GATHER_ROWS
+        gathers = few and boundary >= live_us and not self.more  # what catches up is to be seen in step
         wait_us = IDLE_US if not writer.collecting else GATHER_US if gathers else 0
         if boundary > writer.boundary or now_us - writer.sent_us >= wait_us:
             writer.flush(boundary, now_us)

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 import structlog
 
-from borealis_py.ingress.topic.gone_partitions import GonePartitions
+from borealis_py.ingress.gone_partitions import GonePartitions
 
 log = structlog.get_logger("borealis.ingress")
 

@@ -8,9 +8,9 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from borealis_py.engine.duck.connection import MEMORY_BYTES
-from borealis_py.engine.duck.faults import RowError
-from borealis_py.engine.duck.statement import Duck
+from borealis_py.engine.duck_connection import MEMORY_BYTES
+from borealis_py.engine.duck_faults import RowError
+from borealis_py.engine.duck_statement import Duck
 from borealis_py.engine.expressions import ExpressionPlace, parse, sql_of
 from borealis_py.engine.rows import segment_schema
 from borealis_py.engine.statements import Relation, StatementCompiler

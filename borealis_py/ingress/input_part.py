@@ -118,6 +118,9 @@ def part_for(
         chosen, sent, times = at, rows, stimes
     else:
         chosen, sent, times = at[good], rows.filter(pa.array(good)), stimes[good]
+    if not why and len(chosen):
+        places = np.arange(len(chosen))
+        return InputPart(partition, offsets[chosen], sent, times, places, (), decoded.records[-1].offset + 1, misread)
     refused = np.asarray(sorted(why), np.int64)
     if not len(chosen) and not len(refused):
         return None

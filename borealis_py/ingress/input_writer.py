@@ -88,6 +88,11 @@ class InputWriter:
         return bool(self._parts)
 
     @property
+    def waiting_rows(self) -> int:
+        """How many records' rows and dead letters wait for `flush`."""
+        return self._rows
+
+    @property
     def ended(self) -> bool:
         """END has been written, by this or before it: nothing may follow."""
         return self.boundary >= FOREVER

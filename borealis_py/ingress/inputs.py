@@ -19,6 +19,8 @@ from borealis_py.query.names import base_name
 OUTSTANDING_MAX = 1_000
 OUTSTANDING_BYTES_MAX = 16 << 20
 """Limits of records in flight, and of their bytes; nothing is written while there are more."""
+GATHER_US = 100_000
+"""How long an owner may not learn of what has come into its inputs' logs."""
 ATTEMPTS_MAX = 5
 """How often an input is claimed again, by the owner of the first one."""
 
@@ -45,20 +47,22 @@ class InputLogs:
     """
 
     def __init__(self, log: Log, plan: IngressPlan, uid: str, wake: Wake) -> None:
-        self._log, self._plan = log, plan
+        self._log, self._plan, self._wake = log, plan, wake
+        self._gathers = False
         self.life = Life(plan.targets[0].app_uid)
         self.settings = SourceSettings(plan.spec.expect_us)
         """What users have set, as far as it has been read."""
         self._settings = Feed(topics.settings(plan.targets[0].app))
         lateness_us = plan.spec.lateness_us
         with ExitStack() as opened:  # a begin that fails must leave nothing open, since it is repeated
-            self._lookup = lookup = opened.enter_context(closing(log.lookup()))
-            self.owners = [Ownership(t, self.life, uid, lateness_us, *lookup.bounds(t.feed)) for t in plan.targets]
-            self._appender = opened.enter_context(closing(log.appender(wake)))
+            with closing(log.lookup()) as lookup:  # whose client has nothing to do afterwards
+                self.owners = [Ownership(t, self.life, uid, lateness_us, *lookup.bounds(t.feed)) for t in plan.targets]
+                first, self._settings_end = lookup.bounds(self._settings)
+            self._lookup = opened.enter_context(closing(log.lookup()))
+            self._appender = opened.enter_context(closing(log.appender(self._delivered)))
             self._reader = opened.enter_context(closing(log.reader(wake)))
             for owner in self.owners:
                 self._reader.open(owner.target.feed, owner.begin)
-            first, self._settings_end = lookup.bounds(self._settings)
             self._reader.open(self._settings, first)
             self._opened = opened.pop_all()
         self._begin = [owner.begin for owner in self.owners]
@@ -121,6 +125,8 @@ class InputLogs:
         self._deliveries()
         if self.life.strangers:
             self._look()
+        if self._gathers and not self._reader.ripe:
+            return
         try:
             records = self._reader.poll()
         except LogError:  # its topic was deleted or recreated
@@ -136,6 +142,18 @@ class InputLogs:
             if owner.begin != self._begin[i]:
                 self._begin[i] = owner.begin
                 self._reader.open(feed, owner.begin)
+
+    def gather(self, gathers: bool) -> None:
+        """While this process copies, nothing that comes back from its inputs' logs need be read at once."""
+        if gathers is not self._gathers:
+            self._gathers = gathers
+            feeds = frozenset(self._of) if gathers else frozenset[Feed]()
+            self._reader.hush(frozenset(), feeds, within_us=GATHER_US)
+
+    def _delivered(self) -> None:
+        """Called in another thread. Deliveries matter at once only to who waits for one."""
+        if self.full or not self._gathers:
+            self._wake()
 
     def ask_ends(self) -> EndsQuery:
         """Ask for the ends of all these logs, and of the settings."""

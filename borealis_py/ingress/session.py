@@ -19,13 +19,13 @@ from borealis_py.ingress.copied_input import CopiedInput
 from borealis_py.ingress.copier import IDLE_US, Copier
 from borealis_py.ingress.counts import IngressCounts
 from borealis_py.ingress.decoder import TopicDecoder
+from borealis_py.ingress.foreign_topic import ForeignTopic
 from borealis_py.ingress.input_writer import InputWriter
 from borealis_py.ingress.inputs import InputLogs
 from borealis_py.ingress.partition_start import NOT_BEGUN
 from borealis_py.ingress.plan import IngressPlan
 from borealis_py.ingress.silence import Silence
 from borealis_py.ingress.source_settings import SourceSettings
-from borealis_py.ingress.topic.foreign_topic import LOOK_US, ForeignTopic
 from borealis_py.ingress.watermark import NEVER
 from borealis_py.log.base import EndsQuery, Log, Wake
 from borealis_py.log.foreign import ForeignLog
@@ -35,6 +35,8 @@ log = structlog.get_logger("borealis.ingress")
 
 PATIENCE_US, PATIENCE_STEP_US = 1_000_000, 200_000
 """A standby takes over when it has heard nothing for the first, and the second times its index."""
+LOOK_US = 2_000
+"""That its own logs' ends are told wakes nobody, so a standby that takes over looks again after this time."""
 AGAIN_US = 50_000
 """How soon a standby that could not learn what it must know asks again."""
 BEGINS_US = 1_000_000
@@ -197,7 +199,7 @@ class IngressSession:
         now_us = self._now_us
         if self._copier is not None:
             return now_us if self._copier.more else self._copier.next_wakeup(now_us)
-        if self._topic.unanswered or self._own_ends is not None:
+        if self._own_ends is not None:
             return now_us + LOOK_US
         due = [self._topic.next_wakeup]
         if self.state is IngressState.STANDBY and self._inputs.read:
@@ -270,6 +272,7 @@ class IngressSession:
             self._copier.close()
         self.state, self._copier, self._silence, self._writers = IngressState.STANDBY, None, None, []
         self._inputs.step_down()
+        self._inputs.gather(False)
         self._heard_us, self._own_ends = self._now_us, None
 
     # An owner ---------------------------------------------------------------------------------------------------------
@@ -366,3 +369,4 @@ class IngressSession:
         silent, settings = self._must_be_silent(now_us), self._inputs.settings
         for record in self._copier.turn(now_us, latest_us, new_ends, silent, self._inputs.full, settings):
             self._inputs.append(record)
+        self._inputs.gather(not self._copier.waits_for_logs)

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 import numpy as np
 import pyarrow as pa
 
-from borealis_py.engine.duck.connection import MEMORY_BYTES
-from borealis_py.engine.duck.statement import Duck
+from borealis_py.engine.duck_connection import MEMORY_BYTES
+from borealis_py.engine.duck_statement import Duck
 from borealis_py.engine.expressions import ExpressionPlace, parse, sql_of
 from borealis_py.engine.operators import dead_letter_values, readable
 from borealis_py.engine.poison_rows import isolate_bad_rows

@@ -8,10 +8,12 @@ seen by valgrind; it aborted a replica when the broker came back). `delete_recor
 from __future__ import annotations
 
 import threading
+import time
 import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from queue import SimpleQueue
+from typing import TypeVar
 
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 
@@ -26,6 +28,7 @@ LATEST, EARLIEST = -1, -2
 committed records."""
 
 Ends = Mapping[Feed, int | None]
+T = TypeVar("T")
 
 
 def nobody() -> None:
@@ -47,14 +50,16 @@ class KafkaEnds:
 
 
 class EndsAsker:
-    """Runs one query after the other. Only its thread opens, uses and closes the client.
+    """Runs one query after the other; what is asked meanwhile is one query. Only its thread opens, uses and closes the
+    client.
 
     Args:
         open_consumer: called in the thread, at the first query.
+        collect_s: how long a question waits for others that are asked at the same time.
     """
 
-    def __init__(self, open_consumer: Callable[[], Consumer]) -> None:
-        self._open = open_consumer
+    def __init__(self, open_consumer: Callable[[], Consumer], collect_s: float = 0.0) -> None:
+        self._open, self._collect_s = open_consumer, collect_s
         self._questions: SimpleQueue[weakref.ref[KafkaEnds] | None] = SimpleQueue()
         self._thread: threading.Thread | None = None
 
@@ -78,38 +83,68 @@ class EndsAsker:
 
     def _run(self) -> None:
         consumer: Consumer | None = None
-        while (reference := self._questions.get()) is not None:
-            question = reference()
-            if question is None:
+        while asked := taken(self._questions, self._collect_s):
+            codes = {one: question.code for one in asked if (question := one()) is not None}
+            question = None  # held no longer: one that is dropped is not asked again
+            if not codes:
                 continue
-            feeds, code = question.feeds, question.code
-            question = None
             try:
                 consumer = consumer or self._open()
-                ends = _ends(consumer, feeds, code, reference)
-            except Exception:  # a query that is never answered would block the replica forever
-                log.exception("ends: unexpected error")
-                ends = dict.fromkeys(feeds)
-            question = reference()
-            if question is not None:
-                question.answer = ends
-                question.answered()
+            except Exception:
+                log.exception("ends: no client can be opened")
+            for code in dict.fromkeys(codes.values()):
+                _answer(consumer, [one for one, its in codes.items() if its == code], code)
         if consumer is not None:
             consumer.close()
 
 
-def _ends(consumer: Consumer, feeds: Sequence[Feed], code: int, reference: weakref.ref[KafkaEnds]) -> Ends:
+def taken(questions: SimpleQueue[T | None], collect_s: float) -> list[T]:
+    """Wait for a question, and take it with those that are asked within `collect_s`; none: the queue has ended (it has
+    None)."""
+    found: list[T] = []
+    while not found or not questions.empty():
+        question = questions.get()
+        if question is None:
+            questions.put(None)  # for the next call, where this one has found some
+            break
+        if not found and collect_s:
+            time.sleep(collect_s)
+        found.append(question)
+    return found
+
+
+def _answer(consumer: Consumer | None, references: Sequence[weakref.ref[KafkaEnds]], code: int) -> None:
+    """Answer these questions by one query."""
+    feeds = tuple(dict.fromkeys(feed for one in references for feed in _feeds_of(one)))
+    ends: dict[Feed, int | None] = dict.fromkeys(feeds)
+    if consumer is not None and feeds:
+        try:
+            ends = _ends(consumer, feeds, code, lambda: any(one() is not None for one in references))
+        except Exception:  # a query that is never answered would block the replica forever
+            log.exception("ends: unexpected error")
+    for reference in references:
+        if (question := reference()) is not None:
+            question.answer = {feed: ends.get(feed) for feed in question.feeds}
+            question.answered()
+
+
+def _feeds_of(reference: weakref.ref[KafkaEnds]) -> tuple[Feed, ...]:
+    question = reference()  # held no longer than here: a question that is dropped is not asked again
+    return () if question is None else question.feeds
+
+
+def _ends(consumer: Consumer, feeds: Sequence[Feed], code: int, awaited: Callable[[], bool]) -> dict[Feed, int | None]:
     try:
         ends, refused = _together(consumer, feeds, code)
     except KafkaException:
         listen(consumer)
         ends, refused = dict.fromkeys(feeds), list(feeds)
-    if not refused or reference() is None:
+    if not refused or not awaited():
         return ends
     return {**ends, **_by_leader(consumer, refused, code)}
 
 
-def _by_leader(consumer: Consumer, feeds: Sequence[Feed], code: int) -> Ends:
+def _by_leader(consumer: Consumer, feeds: Sequence[Feed], code: int) -> dict[Feed, int | None]:
     """Learn the leaders anew and query the feeds of each separately: one silent broker or missing topic fails a query
     that names it; of a topic that has grown a client does not know the new partitions for minutes."""
     ends: dict[Feed, int | None] = dict.fromkeys(feeds)

@@ -11,7 +11,7 @@ from borealis_py.kafka.deleter import KafkaDeleter
 from borealis_py.kafka.lookup import KafkaLookup
 from borealis_py.kafka.properties import refuse_reserved
 from borealis_py.kafka.reader import KafkaReader
-from borealis_py.kafka.topic_watch import KafkaTopicWatch
+from borealis_py.kafka.topic_watch import KafkaTopicWatch, WatchClients
 from borealis_py.kafka.transactor import KafkaTransactor
 from borealis_py.log.base import Feed, Mending, Resume, Unended, Wake
 
@@ -64,8 +64,8 @@ class KafkaLog:
         return KafkaLookup(self.bootstrap, dict(self.properties))
 
     def topic_watch(self, topic: str, wake: Wake) -> KafkaTopicWatch:
-        """See `log.foreign.ForeignLog`."""
-        return KafkaTopicWatch(self.bootstrap, dict(self.properties), topic, wake)
+        """See `log.foreign.ForeignLog`. Of several topics, `clients.KafkaClients` asks together."""
+        return KafkaTopicWatch(WatchClients(self.bootstrap, dict(self.properties)), topic, wake, own=True)
 
     def transactor(
         self,

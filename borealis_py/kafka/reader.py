@@ -29,7 +29,8 @@ from borealis_py.kafka.client import (
     translating,
 )
 from borealis_py.kafka.reading.cursor import FeedCursor, FeedRun
-from borealis_py.log.base import Feed, LogError, Record, Wake
+from borealis_py.log.base import GATHERED_US, NOTHING, Feed, LogError, Record, Wake
+from sunion.model import FOREVER
 
 RECORDS_MAX = 10_000
 BYTES_MAX = 16 << 20
@@ -40,10 +41,11 @@ _RUN_BYTES = 1 << 20
 _WAIT_S, _WAIT_SOON_S = 0.1, 0.02
 """How long to wait for records before looking for orders: there are seldom any, and more often soon after others."""
 _SOON_S = 1.0
-_GATHER_S = 0.005
 _SMALL_BYTES = 32 << 10
-"""For how long records of gathered feeds wait for others, if there are not more bytes of them: decoding these takes
-time, which the others' way here covers."""
+"""Records of gathered feeds wait for others only if there are not more bytes of them: decoding these takes time, which
+the others' way here covers."""
+_NAP_S = 0.02
+"""How long the thread lets records collect once some have come, where all may wait for others at least so long."""
 _RETRY_S = 0.5
 """How long a feed that cannot be read waits until it is tried again, and how long all questions wait after one that no
 broker has answered."""
@@ -73,11 +75,14 @@ class KafkaReader:
         self._arrived_records = self._arrived_bytes = 0
         self._hushed: frozenset[Feed] = frozenset()
         self._gathered: frozenset[Feed] = frozenset()
-        self._awaited: set[Feed] = set()
+        self._awaited: dict[Feed, int] = {}
+        self._gather_s = GATHERED_US / 1e6
         self._wake_at: float | None = None
+        self._calm = False
+        """What came last roused nobody."""
         self._failed = self._polled = self._closed = False
-        self.more = False
-        """See `log.base.Reader.more`."""
+        self.more, self.ripe = False, True
+        """See `log.base.Reader`."""
         # Used by the thread only:
         self._assigned: dict[Feed, FeedCursor] = {}
         self._feeds: dict[tuple[str, int], Feed] = {}
@@ -119,17 +124,25 @@ class KafkaReader:
             self._changed.notify()
             self.more = bool(self._arrived)
             self._wake_at = None
-            failed = self._failed
-        if self.more or failed:
+            self.ripe = self.more or self._failed
+            ripe = self.ripe
+        if ripe:
             self._wake()
         return records
 
     def hush(
-        self, feeds: frozenset[Feed], gathered: frozenset[Feed] = frozenset(), awaited: frozenset[Feed] = frozenset()
+        self,
+        feeds: frozenset[Feed],
+        gathered: frozenset[Feed] = frozenset(),
+        awaited: Mapping[Feed, int] = NOTHING,
+        within_us: int = GATHERED_US,
     ) -> None:
         with self._changed:
-            self._hushed, self._gathered, self._awaited, self._wake_at = feeds, gathered, set(awaited), None
+            self._hushed, self._gathered, self._awaited, self._wake_at = feeds, gathered, dict(awaited), None
+            self._gather_s = within_us / 1e6
             waiting = self._rousing(self._arrived)
+            self.ripe = self.ripe or waiting
+            self._changed.notify()
         if waiting:
             self._wake()
 
@@ -158,20 +171,28 @@ class KafkaReader:
             self._orders.append((feed, cursor))
             self._changed.notify()
 
+    @property
+    def _full(self) -> bool:
+        return self._arrived_records > RECORDS_MAX or self._arrived_bytes > BYTES_MAX
+
     def _rousing(self, runs: Iterable[FeedRun]) -> bool:
-        """Whether these, which have just arrived, wake the caller now; else `_wake_at` says whether they do later."""
+        """Whether these, which have just arrived, wake the caller now; else `_wake_at` says whether they do later. A
+        full buffer always does: nothing more would come."""
         gathered, awaited = False, bool(self._awaited)
+        if self._full:
+            return True
         for run in runs:
             if run.feed in self._hushed:
                 continue
             if run.feed not in self._gathered or run.size > _SMALL_BYTES:
                 return True
-            self._awaited.discard(run.feed)
+            if run.after >= self._awaited.get(run.feed, FOREVER):
+                del self._awaited[run.feed]
             gathered = True
         if awaited and not self._awaited:
             return True
         if gathered and self._wake_at is None:
-            self._wake_at = time.monotonic() + _GATHER_S
+            self._wake_at = time.monotonic() + self._gather_s
         return False
 
     def _raise_failure(self) -> None:
@@ -196,6 +217,7 @@ class KafkaReader:
                     self._begin_to_rest()
                 if self._assigned:
                     self._read()
+                self._wake_late()
             except Exception:  # a reader that stops silently would look like a silent source
                 log.exception("reader: unexpected error, continuing")
                 time.sleep(_RETRY_S)
@@ -204,7 +226,7 @@ class KafkaReader:
         """Wait until there is something to do; None: close."""
         with self._changed:
             while not self._closed and not self._orders:
-                if self._arrived_records > RECORDS_MAX or self._arrived_bytes > BYTES_MAX:
+                if self._full:
                     self._changed.wait()
                 elif self._assigned:
                     break
@@ -308,13 +330,13 @@ class KafkaReader:
         before.close()
 
     def _read(self) -> None:
+        if self._calm:
+            self._nap()
         now, wake_at = time.monotonic(), self._wake_at
         wait_s = _WAIT_SOON_S if now < self._soon_until else _WAIT_S
         messages = self._consumer.consume(1, wait_s if wake_at is None else max(0.0, wake_at - now))
         if messages:
             self._take(messages + self._consumer.consume(_BATCH, 0))
-        if wake_at is not None and time.monotonic() >= wake_at:
-            self._wake_late()
 
     def _take(self, messages: list[Message]) -> None:
         runs: list[FeedRun] = []
@@ -346,17 +368,28 @@ class KafkaReader:
                 self._arrived_records += sum(len(run.records) for run in runs)
                 self._arrived_bytes += sum(run.size for run in runs)
                 rousing = self._rousing(runs)
+                self._calm = not rousing
                 if rousing:
-                    self._wake_at = None  # else the thread would stop then for nothing
+                    self.ripe, self._wake_at = True, None  # else the thread would stop then for nothing
             if rousing:
                 self._wake()
 
+    def _nap(self) -> None:
+        """Let more records come, each of which would cost a look, unless one may be waited for."""
+        self._calm = False
+        with self._changed:
+            quiet = self._gather_s > _NAP_S and self._assigned.keys() <= self._gathered | self._hushed
+            if quiet:
+                self._changed.wait_for(lambda: bool(self._awaited or self._orders or self._closed), _NAP_S)
+
     def _wake_late(self) -> None:
         """Wake the caller for gathered records that have waited long enough, unless it has taken them."""
+        if self._wake_at is None:
+            return
         with self._changed:
             late = self._wake_at is not None and time.monotonic() >= self._wake_at
             if late:
-                self._wake_at = None
+                self.ripe, self._wake_at = True, None
         if late:
             self._wake()
 
@@ -394,5 +427,5 @@ class KafkaReader:
         self._unassign(feed)
         with self._changed:
             cursor.failure = failure
-            self._failed = True
+            self._failed = self.ripe = True
         self._wake()

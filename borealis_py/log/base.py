@@ -89,6 +89,13 @@ class OffsetBeyond(LogError):
         self.end = end
 
 
+GATHERED_US = 5_000
+"""How long records of gathered feeds wait for others, if nothing else is said."""
+
+
+NOTHING: Mapping[Feed, int] = {}
+
+
 class Reader(Protocol):
     """Reads any number of feeds forward, each with its own cursor. Sees committed records only."""
 
@@ -110,16 +117,25 @@ class Reader(Protocol):
     def more(self) -> bool:
         """Whether the last `poll` left records that had arrived, of any feed."""
 
+    @property
+    def ripe(self) -> bool:
+        """Whether the caller was woken since the last `poll`, or there was none: what has arrived meanwhile is not all
+        hushed or gathered (see `hush`)."""
+
     def hush(
-        self, feeds: frozenset[Feed], gathered: frozenset[Feed] = frozenset(), awaited: frozenset[Feed] = frozenset()
+        self,
+        feeds: frozenset[Feed],
+        gathered: frozenset[Feed] = frozenset(),
+        awaited: Mapping[Feed, int] = NOTHING,
+        within_us: int = GATHERED_US,
     ) -> None:
         """From now on, records of these feeds do not wake the caller, which takes them at its next `poll`; those of all
         others do, also if they have arrived already.
 
         Args:
-            gathered: feeds whose records, while they are small, need not wake it at once, but within a few
-                milliseconds.
-            awaited: some of these: as soon as each of them has records, the caller is woken.
+            gathered: feeds whose records, while they are small, need not wake it at once, but `within_us`.
+            awaited: some of these, and offsets: as soon as each of them has records, and has been read up to its
+                offset, the caller is woken.
         """
 
     def rest(self) -> None:

@@ -51,7 +51,8 @@ class StartsQuery(Protocol):
 class TopicWatch(Protocol):
     """Asks about one topic."""
 
-    def ask_partitions(self) -> PartitionsQuery: ...
+    def ask_partitions(self, ahead: bool = False) -> PartitionsQuery:
+        """`ahead`: the ends will be asked for soon, so the answer wakes only if they have been meanwhile."""
 
     def ask_ends(self, partitions: Sequence[int]) -> ToldQuery:
         """Both ends of all these partitions. `written` counts everything that was written before this call."""
@@ -62,9 +63,9 @@ class TopicWatch(Protocol):
 
 
 class ForeignLog(Protocol):
-    """A cluster, as an ingress uses it. Small and picklable."""
+    """A cluster, as an ingress uses it."""
 
     def reader(self, wake: Wake) -> Reader: ...
 
     def topic_watch(self, topic: str, wake: Wake) -> TopicWatch:
-        """`wake`: may be called, in any thread, when answers have come. They are polled for as well."""
+        """`wake`: called, in any thread, when the last answer of those has come that are pending."""

@@ -23,7 +23,7 @@ import msgspec
 from borealis_py.log.numbers import NUMBER_MAX, Number, Place
 from borealis_py.log.unreadable import total
 from borealis_py.query.units import DURATION_MAX_US
-from sunion.model import Reject
+from sunion.model import FOREVER, Reject
 
 MAGIC = b"BZ"
 VERSION = 2
@@ -271,8 +271,20 @@ def tuple_seqs(header: BatchHeader) -> Sequence[int]:
     return tuple(seq for seq in range(first, first + count) if seq not in gone)
 
 
-def checked_lateness(header: ClaimHeader) -> int:
-    """A publisher's declared lateness, in microseconds. Raises EnvelopeError if it is out of range."""
-    if not 0 <= header.lateness_us <= LATENESS_MAX_US:
-        raise EnvelopeError(f"lateness of {header.lateness_us} us is outside 0 to {LATENESS_MAX_US}")
-    return header.lateness_us
+def check_numbers(header: SourceHeader) -> None:
+    """Raises EnvelopeError if a number cannot be: a higher epoch could not be claimed, a boundary not be reached."""
+    _check("epoch", header.epoch)
+    if isinstance(header, ClaimHeader):
+        _check("lateness", header.lateness_us, most=LATENESS_MAX_US)
+        return
+    _check("first position", header.first_seq)
+    if header.boundary is not None and header.boundary != FOREVER:
+        _check("boundary", header.boundary, -NUMBER_MAX)
+    for partition, offset in header.at:
+        _check("partition", partition)
+        _check("offset", offset, -1)
+
+
+def _check(what: str, number: int, least: int = 0, most: int = NUMBER_MAX) -> None:
+    if not least <= number <= most:
+        raise EnvelopeError(f"{what} {number} is not within {least} to {most}")

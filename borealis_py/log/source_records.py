@@ -15,7 +15,7 @@ from borealis_py.log.description import Life
 from borealis_py.log.records import (
     ClaimHeader,
     EnvelopeError,
-    checked_lateness,
+    check_numbers,
     tuple_seqs,
     unpack_source,
     unpack_stimes,
@@ -42,11 +42,9 @@ def decode_source(record: Record, codec: SourceCodec, source: str, life: Life) -
         header, payload = unpack_source(record.value)
         if not life.owns(record, header.app_uid):
             return SourceRecord(record.offset, header.epoch, header.uid, foreign=True)
-        if header.epoch < 0:
-            raise EnvelopeError(f"epoch {header.epoch} is negative")
+        check_numbers(header)
         if isinstance(header, ClaimHeader):
-            lateness_us = checked_lateness(header)
-            return SourceRecord(record.offset, header.epoch, header.uid, claim=True, lateness_us=lateness_us)
+            return SourceRecord(record.offset, header.epoch, header.uid, claim=True, lateness_us=header.lateness_us)
         stimes, seqs = unpack_stimes(header.stimes), tuple_seqs(header)
     except EnvelopeError as exc:
         return _foreign(record, source, f"not a publisher's record: {exc}")

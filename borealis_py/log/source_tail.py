@@ -19,7 +19,7 @@ from borealis_py.log.records import (
     ClaimHeader,
     EnvelopeError,
     SourceHeader,
-    checked_lateness,
+    check_numbers,
     tuple_seqs,
     unpack_source,
     unpack_stimes,
@@ -43,11 +43,10 @@ def header_of(record: Record, life: Life) -> SourceHeader | None:
     """
     try:
         header, _ = unpack_source(record.value)
-        if isinstance(header, ClaimHeader):
-            checked_lateness(header)
+        check_numbers(header)
     except EnvelopeError:
         return None
-    return header if life.owns(record, header.app_uid) and header.epoch >= 0 else None
+    return header if life.owns(record, header.app_uid) else None
 
 
 def entry_of(record: Record, life: Life) -> TailEntry | None:

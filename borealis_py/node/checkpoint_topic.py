@@ -10,7 +10,7 @@ from __future__ import annotations
 import threading
 import time
 import uuid
-from collections.abc import Iterable, Iterator, Mapping, Set
+from collections.abc import Callable, Iterable, Iterator, Mapping, Set
 from contextlib import closing
 from dataclasses import dataclass, field
 from typing import Annotated
@@ -64,10 +64,19 @@ class _File:
 
 
 class TopicLocation:
-    """Implements `CheckpointLocation`. `directory`: `<node>.r<k>`, or another name of the app."""
+    """Implements `CheckpointLocation`. `directory`: `<node>.r<k>`, or another name of the app. `part_bytes`: the most
+    bytes of a file in one record. `new_id`: makes an id that no other write has."""
 
-    def __init__(self, log: Log, app: str, directory: str) -> None:
+    def __init__(
+        self,
+        log: Log,
+        app: str,
+        directory: str,
+        part_bytes: int = PART_BYTES,
+        new_id: Callable[[], str] = lambda: uuid.uuid4().hex,
+    ) -> None:
         self._log, self._app, self._directory = log, app, directory
+        self._part_bytes, self._new_id = part_bytes, new_id
         self._feed = Feed(topics.kept_files(app, directory))
         self._files: dict[str, _File] | None = None
         self._appender: Appender | None = None
@@ -122,8 +131,9 @@ class TopicLocation:
         return b"".join(content[offset] for offset in offsets)
 
     def write(self, name: str, content: bytes) -> None:
-        known, write = self._known(), uuid.uuid4().hex
-        pieces = [content[at : at + PART_BYTES] for at in range(0, len(content), PART_BYTES)] or [b""]
+        known, write = self._known(), self._new_id()
+        length = self._part_bytes
+        pieces = [content[at : at + length] for at in range(0, len(content), length)] or [b""]
         records = [
             NewRecord(self._feed, msgspec.msgpack.encode(Part(write, len(pieces), piece)), _key(name, n))
             for n, piece in enumerate(pieces)
@@ -150,7 +160,7 @@ class TopicLocation:
         return left
 
     def sibling(self, name: str) -> TopicLocation:
-        return TopicLocation(self._log, self._app, name)
+        return TopicLocation(self._log, self._app, name, self._part_bytes, self._new_id)
 
     def siblings(self) -> Iterator[str]:
         with as_os_error(LogError):

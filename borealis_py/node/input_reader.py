@@ -338,7 +338,7 @@ class InputReader:
         if not at_ease:
             self._reader.hush(frozenset())
             return
-        awaited = frozenset([feed for feed, index in self._sources.items() if index in lowest])
+        awaited = {feed: 0 for feed, index in self._sources.items() if index in lowest}
         self._reader.hush(self._hushable, self._source_feeds, awaited)
 
     # Was everything read? ---------------------------------------------------------------------------------------------

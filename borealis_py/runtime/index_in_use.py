@@ -1,4 +1,7 @@
-"""Checks whether a replica index is in use: if heartbeats keep arriving, it is."""
+"""Checks whether a replica index is in use: if heartbeats keep arriving, it is.
+
+Their times say nothing: the clock of either machine may be wrong by an hour.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,7 @@ from collections.abc import Sequence
 import msgspec
 import structlog
 
-from borealis_py.log.base import Log, Lookup, Record
+from borealis_py.log.base import Log, Lookup
 from borealis_py.log.messages import beat_key, read_beat
 from borealis_py.log.unreadable import ignored
 from borealis_py.node.input_reader import CONTROL_TAIL
@@ -18,7 +21,6 @@ from borealis_py.runtime.specs import of_run
 
 _log = structlog.get_logger("borealis.runtime")
 
-FRESH_MS = 5_000
 WATCH_S = 1.5
 LOOK_S = 0.05
 
@@ -30,7 +32,7 @@ class IndexTaken(Exception):
 def ensure_free(log: Log, specs: Sequence[ReplicaSpec], dead: str = "") -> None:
     """Raises IndexTaken if a heartbeat of the same index arrives during the watch.
 
-    Free if the last heartbeats are old, or the dead run's; otherwise takes up to WATCH_S, for any number of replicas.
+    Free at once if there are none but the dead run's; otherwise takes up to WATCH_S, for any number of replicas.
 
     Args:
         dead: the previous run of this index, which has ended: its last heartbeats are no sign of life (R8).
@@ -47,10 +49,9 @@ def ensure_free(log: Log, specs: Sequence[ReplicaSpec], dead: str = "") -> None:
 
 
 def _suspect(lookup: Lookup, spec: ReplicaSpec, dead: str) -> int | None:
-    """The offset from which to watch for more, if the last heartbeat is recent; else None."""
+    """The offset from which to watch for more, if there is a heartbeat; else None."""
     first, end = lookup.bounds(spec.control_feed)
-    last = _own(lookup, spec, max(first, end - CONTROL_TAIL), end, dead)
-    return None if last is None or time.time() * 1000 - last[0].timestamp_ms > FRESH_MS else end
+    return None if _own(lookup, spec, max(first, end - CONTROL_TAIL), end, dead) is None else end
 
 
 def _looked(lookup: Lookup, spec: ReplicaSpec, end: int, dead: str) -> int:
@@ -58,16 +59,15 @@ def _looked(lookup: Lookup, spec: ReplicaSpec, end: int, dead: str) -> int:
     now = lookup.bounds(spec.control_feed)[1]
     found = _own(lookup, spec, end, now, dead)
     if found is not None:
-        _, by = found
         kind = "query" if spec.corrected else "node"
         raise IndexTaken(
-            f"replica {spec.replica} of {kind} {spec.node} is already running (incarnation {by.inc}, "
-            f"{by.uid}); stop it with `borealis down`, or take its place with --take-over"
+            f"replica {spec.replica} of {kind} {spec.node} is already running (incarnation {found.inc}, "
+            f"{found.uid}); stop it with `borealis down`, or take its place with --take-over"
         )
     return now
 
 
-def _own(lookup: Lookup, spec: ReplicaSpec, first: int, end: int, dead: str) -> tuple[Record, Heartbeat] | None:
+def _own(lookup: Lookup, spec: ReplicaSpec, first: int, end: int, dead: str) -> Heartbeat | None:
     """The last heartbeat of this index in the range, other than the dead run's."""
     key = beat_key(spec.node, spec.replica)
     own = [record for record in lookup.read(spec.control_feed, first, end) if record.key == key]
@@ -78,5 +78,5 @@ def _own(lookup: Lookup, spec: ReplicaSpec, first: int, end: int, dead: str) -> 
             ignored(_log, "heartbeat ignored", record, exc)
             continue
         if not of_run(beat.uid, dead):
-            return record, beat
+            return beat
     return None

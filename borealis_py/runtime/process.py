@@ -19,6 +19,7 @@ import os
 import signal
 import sys
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import replace
 from typing import Protocol
@@ -166,12 +167,15 @@ def _open(args: argparse.Namespace, process: ProcessSpec, beside: ProcessNotes, 
     ]
     if not specs:
         raise SettingsError(f"app {args.app}: none of {', '.join(names)} has a replica {args.replica}")
-    if not args.take_over:
-        ensure_free(kafka, specs, args.after)
+    with ThreadPoolExecutor(1, "index watch") as beside_start:
+        watch = None if args.take_over else beside_start.submit(ensure_free, kafka, specs, args.after)
+        if process.host != "spark":
+            kafka.open_early(len(specs))
+            load_engine()  # meanwhile
+        if watch is not None:
+            watch.result()
     board = StatusRegistry(state, [(spec.node, spec.replica) for spec in specs], afar=process.host == "spark")
     url = _opened_http(process, board, closing)
-    if process.host != "spark":
-        process.log.open_early(len(specs))  # the engine loads meanwhile
     specs = [replace(spec, http=url, run=args.run) for spec in specs]
     here, me = ReplicaProcesses(data_dir, args.app), {_name(args)}
     cores = StartCores(args.replica, bool(here.running().keys() - me), bool(here.ready() - me))
@@ -200,7 +204,6 @@ def _open_ingress(
 
 def _threads(state: AppState, specs: list[ReplicaSpec], seen: StatusListener) -> ReplicaHost:
     """Raises KernelDiffers."""
-    load_engine()
     from borealis_py.runtime.kernel_check import check_fingerprint
     from borealis_py.runtime.threads import ThreadHost
 

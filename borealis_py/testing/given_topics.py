@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from borealis_py.app.sources.copying import plan_of
+from borealis_py.app.source_copying import plan_of
 from borealis_py.app.state import AppState
 from borealis_py.ingress.decoder import Decoded, TopicDecoder
 from borealis_py.log.base import Feed, Record

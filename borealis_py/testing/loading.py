@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from borealis_py.app.foreign import check_foreign
-from borealis_py.app.recovering.allowed import check_recovery
+from borealis_py.app.recovery_allowed import check_recovery
 from borealis_py.app.state import AppState, NoSuchApp
 from borealis_py.app.topics import topics_of
 from borealis_py.app.waits import check_query_threshold

@@ -6,7 +6,7 @@ import random
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
-from borealis_py.app.sources.copying import plan_of
+from borealis_py.app.source_copying import plan_of
 from borealis_py.app.state import AppState
 from borealis_py.client.target import PublisherError, StreamEnded
 from borealis_py.ingress.catch_up import BacklogFronts

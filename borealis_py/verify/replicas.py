@@ -9,6 +9,7 @@ row is held against what the model computes.
 from __future__ import annotations
 
 from bisect import bisect_left
+from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
@@ -17,6 +18,7 @@ from borealis_py.verify.history import KEPT_END, HistoryRecord, ReplicaHistory
 from borealis_py.verify.model.explain import Answer, Explainer
 from borealis_py.verify.model.network import Truth, agrees
 from borealis_py.verify.model.partitions import Piece
+from borealis_py.verify.spans import Spans
 from borealis_py.verify.stable import Rows, StableBuckets
 
 
@@ -79,7 +81,10 @@ class StreamJudge:
     skipped: list[tuple[str, int, int]] = field(default_factory=list)
     """Topic, bucket, bucket: it began anew with the second, tentative. Others must call stable what lies between."""
     standing: list[tuple[str, int]] = field(default_factory=list)
-    """Topic, bucket: it says that its tentative result stands on lost buckets. It must be lost, too."""
+    """Topic, bucket: it says that its tentative result stands on lost buckets. It must be lost, too, unless a replica
+    that had been taken for dead says it."""
+    called: dict[str, Spans] = field(default_factory=lambda: defaultdict(Spans))
+    """By topic: what it calls stable."""
 
     def __post_init__(self) -> None:
         self.said.start = self.until = self.rules.origin
@@ -106,7 +111,8 @@ class StreamJudge:
         """All topics were judged: whether a hole in one lies in another. `name`: of all of them."""
         spans, start = self.said.spans.and_those(self.said.lost), self.said.start
         for topic, bucket in self.standing:
-            if start <= bucket < self.until and bucket not in self.said.lost:
+            elsewhere = any(bucket in calls for name, calls in self.called.items() if name != topic)
+            if start <= bucket < self.until and bucket not in self.said.lost and not elsewhere:
                 what = f"tentative bucket {bucket} stands on lost ones, and nobody says that it is lost"
                 self.verdict.say(AnomalyKind.UNLABELLED_PARTIAL, topic, what, Subject.TENTATIVE)
         if not self.rules.one_runs:
@@ -149,6 +155,7 @@ class _Stable:
             about = Subject.STABLE if bucket < before else Subject.AGREEMENT
             what = f"bucket {bucket} was {was}, now {now}"
             self._judge.verdict.say(AnomalyKind.STABLE_CHANGED, self._name, what, about)
+        self._judge.called[self._name].add(record.bucket, record.end)
         if self._judge.model is not None:
             self._against(self._judge.model, record, changed)
 

@@ -26,9 +26,9 @@ END = 1 << 62
 AHEAD_MAX_US = 60_000_000
 ROW_MAX_BYTES = 1_000_000
 LATENESS_MAX_US = 366 * 86_400_000_000
+NUMBER_MAX = 2**53
 NESTING_MAX = 100
 MISSING_MAX = 1_000
-SEQ_MAX = (1 << 63) - 1
 _INT64 = range(-(1 << 63), 1 << 63)
 _PLAIN = ("int64", "double", "string", "bool", "")
 
@@ -64,7 +64,7 @@ class SourceHistory:
     @property
     def gaps(self) -> list[range]:
         """Sequence numbers from 0 to the last that never came."""
-        others = [min(seq, SEQ_MAX) for seq in (*self.gone, *self.refused)]
+        others = [*self.gone, *self.refused]
         there = np.unique(np.concatenate([np.asarray(self.seqs, np.int64), np.asarray(others, np.int64)]))
         if not len(there) or len(there) == int(there[-1]) + 1:
             return []
@@ -141,7 +141,7 @@ class _Fold:
                 return
             if header[0] != "TUPLES":
                 raise Unreadable(f"kind {header[0]!r}")
-            batch = msgspec.convert(header, _Batch)
+            batch = _possible(msgspec.convert(header, _Batch))
             stimes = struct.unpack(f"<{len(batch.stimes) // 8}q", batch.stimes)
             refused = _refused(batch, len(stimes))
         except (Unreadable, msgspec.ValidationError, struct.error):
@@ -153,7 +153,7 @@ class _Fold:
             self._batch(record.offset, batch, stimes, refused, payload)
 
     def _claimed(self, claim: _Claim) -> None:
-        if claim.epoch < 0 or not 0 <= claim.lateness_us <= LATENESS_MAX_US:
+        if not 0 <= claim.epoch <= NUMBER_MAX or not 0 <= claim.lateness_us <= LATENESS_MAX_US:
             raise Unreadable("a claim that cannot be")
         if claim.epoch > self._epoch:
             self._epoch, self._owner, self._lateness_us = claim.epoch, claim.uid, claim.lateness_us
@@ -195,7 +195,7 @@ class _Fold:
         else:
             if self._keep:
                 self.log.rows.append((*row, stime))
-            self.log.seqs.append(min(seq, SEQ_MAX))
+            self.log.seqs.append(seq)
         if not late:
             self._last = seq
 
@@ -209,14 +209,25 @@ _MALFORMED: Row = ("malformed",)
 """Stands for a row that does not fit the schema; told apart by identity."""
 
 
+def _possible(batch: _Batch) -> _Batch:
+    """The batch. Raises Unreadable: nobody can have counted up to a number in it."""
+    numbers = [batch.epoch, batch.first_seq, *(partition for partition, _ in batch.at)]
+    if batch.boundary is not None and batch.boundary != END:
+        numbers.append(abs(batch.boundary))
+    numbers += [offset for _, offset in batch.at if offset != -1]  # -1: none
+    if not all(0 <= number <= NUMBER_MAX for number in numbers):
+        raise Unreadable("numbers that cannot be")
+    return batch
+
+
 def _refused(batch: _Batch, tuples: int) -> list[int]:
     """Positions that the publisher refused. Raises Unreadable: they do not fit the batch."""
     found = [one[0] if one else None for one in batch.rejects]
     numbers = [seq for seq in found if isinstance(seq, int)]
     inside = range(batch.first_seq, batch.first_seq + tuples + len(found))
-    if len(numbers) < len(found) or any(a >= b for a, b in pairwise(numbers)) or batch.epoch < 0:
+    if len(numbers) < len(found) or any(a >= b for a, b in pairwise(numbers)):
         raise Unreadable("rejects that cannot be")
-    if numbers and (batch.first_seq < 0 or numbers[0] not in inside or numbers[-1] not in inside):
+    if numbers and (numbers[0] not in inside or numbers[-1] not in inside):
         raise Unreadable("rejects outside their batch")
     return numbers
 

@@ -12,7 +12,7 @@ import pytest
 from borealis_py.app.errors import LaunchError
 from borealis_py.app.launch import surplus, wait_ready
 from borealis_py.app.replicas import ProcessName, ReplicaProcesses
-from borealis_py.app.sources.ended import ended_sources
+from borealis_py.app.source_ended import ended_sources
 from borealis_py.app.state import AppState
 from borealis_py.log.base import Feed, NewRecord, TopicSpec
 from borealis_py.log.ingress_status import IngressRole, IngressStatus, status_key

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from borealis_py.app.explain import explain
-from borealis_py.app.recovering.forecast import COMPUTING_CORES, HEARD_AGAIN, Forecast, forecasts
-from borealis_py.app.recovering.trial import TriedNode, made_up_objects, try_nodes
+from borealis_py.app.recovery_forecast import COMPUTING_CORES, HEARD_AGAIN, Forecast, forecasts
+from borealis_py.app.recovery_trial import TriedNode, made_up_objects, try_nodes
 from borealis_py.protocol.settings import Timing
 from borealis_py.protocol.trimming.plan import EVERY_US
 from borealis_py.query import App

@@ -15,7 +15,7 @@ import pytest
 from borealis_py.app import launch
 from borealis_py.app.check import check
 from borealis_py.app.errors import LaunchError
-from borealis_py.app.recovering.in_force import plans_in_force
+from borealis_py.app.recovery_in_force import plans_in_force
 from borealis_py.app.replicas import ProcessName, ReplicaProcesses
 from borealis_py.app.settings import set_recovery
 from borealis_py.app.state import AppState, NoSuchApp, put_settings, read_settings

@@ -15,7 +15,7 @@ from borealis_py.log import topics
 from borealis_py.log.acks import Forgotten, ack_record, read_acks
 from borealis_py.log.base import Feed, LogError
 from borealis_py.log.description import Life
-from borealis_py.log.messages import RetainSetting
+from borealis_py.log.messages import Policy, RetainSetting, SourceFailure, Threshold
 from borealis_py.node.dynamic_settings import DynamicSettings
 from borealis_py.protocol.settings import SettingsError, Timing
 from borealis_py.protocol.trimming import Need, NodeReads, ReplicaName, Retain
@@ -72,6 +72,16 @@ def test_what_another_life_was_told_to_keep_does_not_count() -> None:
     assert log.retained() == before
     put_settings(log, NAME, {"retain/t": RetainSetting.of(log.state().app_uid, 0)})
     assert log.retained() == before | {"t": 0}
+
+
+def test_commands_read_nothing_that_was_set_in_another_life() -> None:
+    log = UpLog()
+    before = log.state()
+    values = {"threshold/q": Threshold(500_000, "another"), "policy/q": Policy("delay", "delay", "another")}
+    put_settings(log, NAME, {**values, "fail/s": SourceFailure(77, "another")})
+    assert log.state() == before
+    put_settings(log, NAME, {"threshold/q": Threshold(500_000, before.app_uid)})
+    assert log.state().thresholds == {"q": 500_000}
 
 
 def test_replicas_are_told_what_is_kept_as_audited_and_whose_audits_count() -> None:

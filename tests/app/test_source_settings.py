@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
+from borealis_py.app import source_settings as settings
 from borealis_py.app.launch import _changed_settings, waits_changed
 from borealis_py.app.settings import checked
-from borealis_py.app.sources import settings
-from borealis_py.app.sources.settings import (
+from borealis_py.app.source_settings import (
     change_source,
     check_expect,
     check_skip,

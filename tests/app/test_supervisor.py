@@ -285,6 +285,19 @@ def test_a_supervisor_that_cannot_run_says_why(here: ReplicaProcesses, monkeypat
         keep(here, LIVES)
 
 
+@pytest.mark.parametrize("size", [1, 1_000_000])
+def test_a_supervisor_that_ends_before_it_is_told_anything_says_why(
+    here: ReplicaProcesses, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, size: int
+) -> None:
+    """Its plan is written into a pipe that nobody reads any more, all of it or what has no room there."""
+    ends = tmp_path / "ends"
+    ends.write_text("#!/bin/sh\nexec <&-\necho 'no room for anything' >&2\nexit 3\n")
+    ends.chmod(0o755)
+    monkeypatch.setattr(sys, "executable", str(ends))
+    with pytest.raises(LaunchError, match=r"ended with code 3: no room for anything"):
+        start_supervisor(here.directory, ["python"], [ProcessStart(ONE.stem, ["x" * size])])
+
+
 def test_it_imports_no_more_than_it_needs(here: ReplicaProcesses) -> None:
     """Its weight is its imports: measured, 4 MB of its own; dataclasses or subprocess alone would add one."""
     code = (

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from borealis_py.app.recovering.forecast import HEARD_AGAIN
+from borealis_py.app.recovery_forecast import HEARD_AGAIN
 from borealis_py.node.recovering.setting import STANDBY_BEAT_US
 from tests.cli.commands import Borealis, app_text
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from borealis_py.app.sources import settings
+from borealis_py.app import source_settings as settings
 from borealis_py.app.state import AppState, read_settings
 from borealis_py.cli import source_settings
 from borealis_py.ingress.source_settings import SourceSettings

@@ -265,8 +265,7 @@ def test_java_too_old(borealis: Borealis, here: Path, monkeypatch: pytest.Monkey
     ("arguments", "looks", "extra"),
     [
         (["demo"], "borealis_py.demo.data.find_spec", "demo"),
-        (["bench", "quick"], "borealis_py.bench.measure.catchup.find_spec", "bench"),
-        (["bench", "latency"], "borealis_py.bench.report.outcome.find_spec", "bench"),
+        (["bench", "quick"], "borealis_py.bench.catchup.find_spec", "bench"),
     ],
 )
 def test_without_an_extra(

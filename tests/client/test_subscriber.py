@@ -45,6 +45,14 @@ def test_what_was_set_before_it_opened_counts_and_not_what_its_caller_believed()
     assert subscription.stream.wait_us == wait_of(500_000)
 
 
+def test_a_threshold_of_another_life_is_none() -> None:
+    world = LiveQuery()
+    subscription = world.subscribe(wait_of(3_000_000))
+    world.setting("threshold/q", encode(Threshold(500_000, "b2")))
+    world.shown(subscription, 0.1)
+    assert subscription.stream.wait_us == wait_of(3_000_000)
+
+
 def test_other_settings_are_not_its_business() -> None:
     world = LiveQuery()
     subscription = world.subscribe(wait_of(3_000_000))

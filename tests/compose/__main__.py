@@ -15,14 +15,17 @@ from tests.compose.compose import Compose, ComposeError, compose_command
 from tests.compose.drill import Drill
 from tests.compose.page import PAGE, differences
 
-DAYS = 300
+DAYS = {1: 300, 3: 365}
+"""By the number of brokers: one more step takes longer."""
+THREE = ("docker-compose.yml", "docker-compose.three-brokers.yml")
 SPEED = 86_400
 
 
 def main() -> int:
     """Returns the exit code: 0 all was as it should be."""
     parser = argparse.ArgumentParser(prog="python -m tests.compose", description=__doc__)
-    parser.add_argument("--days", type=int, default=DAYS, help="of flights, one a second: more for slow machines")
+    parser.add_argument("--brokers", type=int, choices=DAYS, default=1, help="3: with docker-compose.three-brokers.yml")
+    parser.add_argument("--days", type=int, help="of flights, one a second: more for slow machines")
     parser.add_argument("--project", default=f"borealis-compose-test-{os.getpid()}")
     parser.add_argument("--keep", action="store_true", help="leave the cluster as it is in the end")
     args = parser.parse_args()
@@ -32,14 +35,16 @@ def main() -> int:
     except ComposeError as exc:
         print(f"error: {exc}", file=sys.stderr)
         return 2
-    ports = {name: free_port() for name in ("kafka", "replica-0", "replica-1")}
+    brokers = ("kafka", "kafka-2", "kafka-3")[: args.brokers]
+    ports = {name: free_port() for name in (*brokers, "replica-0", "replica-1")}
     settings = {
-        f"{name.replace('-', '_').upper()}_{'HOST_' * (name == 'kafka')}PORT": str(p) for name, p in ports.items()
+        f"{name.replace('-', '_').upper()}_{'HOST_' * (name in brokers)}PORT": str(p) for name, p in ports.items()
     }
-    settings |= {"FLIGHTS_DAYS": str(args.days), "FLIGHTS_SPEED": str(SPEED)}
-    compose = Compose(args.project, settings, command)
+    days = args.days or DAYS[args.brokers]
+    settings |= {"FLIGHTS_DAYS": str(days), "FLIGHTS_SPEED": str(SPEED)}
+    compose = Compose(args.project, settings, command, THREE if args.brokers == 3 else ())
     print("building the image, if it must be, and starting the cluster: minutes at first", flush=True)
-    drill = Drill(compose, ports, args.days)
+    drill = Drill(compose, ports, days)
     try:
         return _run(drill)
     finally:

@@ -32,11 +32,12 @@ def compose_command() -> list[str]:
 
 @dataclass(frozen=True)
 class Compose:
-    """One project. `settings`: environment of the compose file."""
+    """One project. `settings`: environment of the compose file; `files`: compose files, if not the usual one."""
 
     project: str
     settings: Mapping[str, str]
     command: tuple[str, ...]
+    files: tuple[str, ...] = ()
 
     def up(self, *services: str) -> None:
         """Start what does not run, and wait as `depends_on` says; the first time it builds the image."""
@@ -85,7 +86,8 @@ class Compose:
 
     def __call__(self, *arguments: str, timeout_s: float = COMMAND_S) -> str:
         """Any of Compose's commands: its standard output. Raises ComposeError."""
-        command = [*self.command, "--project-name", self.project, *arguments]
+        files = [word for file in self.files for word in ("-f", file)]
+        command = [*self.command, *files, "--project-name", self.project, *arguments]
         patience = {"COMPOSE_HTTP_TIMEOUT": f"{COMMAND_S:.0f}"}  # Compose 1 would wait for a minute
         return _run(command, {**os.environ, **patience, **self.settings}, timeout_s)
 

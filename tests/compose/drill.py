@@ -23,6 +23,8 @@ FIRST_S, STEP_S = 300.0, 180.0
 MARGIN_S = 20.0
 ONCE = ("prepare", "app")
 PUBLISHERS = ("publisher-ewr", "publisher-jfk", "publisher-lga")
+BROKER = "kafka-2"
+"""Of three."""
 FINITE = (*PUBLISHERS, "subscriber")
 
 
@@ -49,8 +51,8 @@ class Drill:
 
     @property
     def bootstrap(self) -> str:
-        """The broker from outside."""
-        return f"127.0.0.1:{self.ports['kafka']}"
+        """The brokers from outside."""
+        return ",".join(f"127.0.0.1:{port}" for name, port in self.ports.items() if name.startswith("kafka"))
 
     def run(self) -> None:
         """All steps. AssertionError, ComposeError: what is wrong."""
@@ -60,6 +62,7 @@ class Drill:
             (f"pause publisher-{LOST}, unpause", self.loses_a_source),
             ("kill replica-0, up", self.kills_a_replica),
             ("kill spark-worker-0, up", self.kills_a_worker),
+            *([(f"kill {BROKER}, up", self.kills_a_broker)] if BROKER in self.ports else []),
             ("the sources end", self.ends),
             ("judge", self.judges),
             ("up after the end", self.starts_after_the_end),
@@ -170,6 +173,24 @@ class Drill:
             f"{len(moved)} of {len(incarnations)} tasks died, all of index {lost}; index {1 - lost} STABLE all along, "
             f"corrected streams 5 s further after {published_s:.1f} s; all STABLE {ready_s:.1f} s after `up` returned; "
             f"{self._memory()}"
+        )
+
+    def kills_a_broker(self) -> str:
+        """One of three: results stand until others lead what it led, go on with two, and it comes back."""
+        watch = self.watch
+        self._time_left()
+        self._command("kill", BROKER)
+        killed = wall_us()
+        published_s = watch.until_published(killed + 5 * DAY_US, STEP_S)
+        self._status("replica-1", f"with {BROKER} killed")
+        back = wall_us()
+        self._command("up", "-d")
+        ready_s = watch.until(lambda: watch.all_stable(back), "all are STABLE", STEP_S)
+        self._healthy()
+        watch.until_published(wall_us(), STEP_S)
+        return (
+            f"corrected streams 5 s further after {published_s:.1f} s with two brokers; all STABLE {ready_s:.1f} s "
+            f"after `up` returned; {self._memory()}"
         )
 
     def _silent(self) -> set[int]:

@@ -95,14 +95,17 @@ def test_clients_are_made_in_these_places_alone() -> None:
     """Who adds one adds it here, and to the test below, unless no user's row ever passes it."""
     places = {
         str(path.relative_to(PACKAGE.parent)): len(list(_made(ast.parse(path.read_text()))))
-        for root in (PACKAGE, PACKAGE.parent / "reconcile", PACKAGE.parent / "sunion")
+        for root in (PACKAGE, *(PACKAGE.parent / other for other in ("reconcile", "sunion", "benchmarks")))
         for path in sorted(root.rglob("*.py"))
     }
     assert {path: n for path, n in places.items() if n} == {
-        "borealis_py/bench/experiments/retention/__init__.py": 1,  # of a broker of its own
-        "borealis_py/bench/ingress/writing.py": 1,  # writes what others would
-        "borealis_py/bench/load/ping.py": 2,  # bare ones, to compare with
-        "borealis_py/bench/measure/raw_loop.py": 2,  # likewise
+        "benchmarks/experiments/retention/__init__.py": 1,  # of a broker of its own
+        "benchmarks/ingress/writing.py": 1,  # writes what others would
+        "benchmarks/load/ping.py": 2,  # bare ones, to compare with
+        "borealis_py/bench/raw_loop.py": 2,  # likewise
+        "benchmarks/plain/feeding.py": 1,  # writes what others would
+        "benchmarks/plain/hand_loop.py": 2,  # to compare with
+        "benchmarks/plain/systems.py": 1,  # reads what others write
         "borealis_py/kafka/admin.py": 2,
         "borealis_py/kafka/appender.py": 2,
         "borealis_py/kafka/client.py": 1,

@@ -6,7 +6,6 @@ import itertools
 import threading
 import time
 from collections.abc import Callable
-from contextlib import closing
 from typing import TypeVar
 
 import pytest
@@ -68,8 +67,7 @@ class KafkaWorld:
 
     def _wait_led(self, topic: str, partitions: int) -> None:
         """A client that has asked for a topic does not know partitions that it got later."""
-        with closing(self._log.lookup()) as lookup:
-            wait_led(lookup, *(Feed(topic, p) for p in range(partitions)))
+        wait_led(self._log.bootstrap, *(Feed(topic, p) for p in range(partitions)))
 
     def delete_before(self, feed: Feed, offset: int) -> None:
         delete_before(self._log.bootstrap, feed, offset)

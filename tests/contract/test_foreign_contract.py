@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import ExitStack
 from importlib import import_module
 from typing import Protocol, cast
 
 import pytest
 
+from borealis_py.kafka.clients import KafkaClients
+from borealis_py.kafka.log import KafkaLog
 from borealis_py.log.base import Feed, LogError, NewRecord, OffsetBeyond, OffsetGone, Reader, TopicSpec
-from borealis_py.log.foreign import ForeignLog, Told, TopicFound
+from borealis_py.log.foreign import ForeignLog, PartitionsQuery, Told, ToldQuery, TopicFound
 from tests.contract.steps import fill, opened, read_until, take_over, values
 from tests.contract.worlds import LogWorld
 
@@ -20,7 +23,9 @@ CLUSTERS = [
 
 
 class ForeignLogWorld(LogWorld, Protocol):
-    """A log under test that can grow topics."""
+    """A log under test that can grow topics. `shared`: ends what its clients share."""
+
+    shared: ExitStack
 
     def grow(self, topic: str, partitions: int) -> None: ...
 
@@ -30,12 +35,20 @@ def world(request: pytest.FixtureRequest) -> Iterator[ForeignLogWorld]:
     module, name = request.param.split(":")
     kind = getattr(import_module(module), name)
     made = kind(*(request.getfixturevalue(needed) for needed in kind.FIXTURES))
-    yield made
+    with ExitStack() as shared:
+        made.shared = shared
+        yield made
     made.close()
 
 
 def cluster(world: ForeignLogWorld, client: str = "a") -> ForeignLog:
-    return cast(ForeignLog, world.log(client))
+    """As an ingress process has it."""
+    log = world.log(client)
+    if not isinstance(log, KafkaLog):
+        return cast(ForeignLog, log)
+    clients = KafkaClients(log)
+    world.shared.callback(clients.close)
+    return clients
 
 
 def refused(world: ForeignLogWorld, reader: Reader) -> LogError:
@@ -95,6 +108,22 @@ def test_both_ends_of_all_partitions_come_in_one_answer_and_those_without_one_ar
     watch = cluster(world).topic_watch(topic, world.wake)
     query = watch.ask_ends([0, 1, 7])
     assert world.until(lambda: query.poll()) == {0: Told(0, 0), 1: Told(3, 3), 7: Told(None, None)}
+    watch.close()
+
+
+def test_the_last_of_the_answers_that_are_pending_wakes(world: ForeignLogWorld) -> None:
+    topic, pending, asked = world.make_topic(), list[int](), list[PartitionsQuery | ToldQuery]()
+    watch = cluster(world).topic_watch(topic, lambda: pending.append(sum(one.poll() is None for one in asked)))
+    for _ in range(5):
+        asked[:] = [watch.ask_partitions(ahead=True)]
+        world.until(lambda: asked[0].poll() is not None)
+        assert pending == []  # the ends are still to be asked for
+        asked.append(watch.ask_ends([0]))
+        world.until(lambda: pending[-1:] == [0])
+        asked[:] = [watch.ask_ends([0]), watch.ask_partitions()]
+        pending.clear()
+        world.until(lambda: pending[-1:] == [0])
+        pending.clear()
     watch.close()
 
 

@@ -173,10 +173,61 @@ def test_records_of_gathered_feeds_wake_though_others_never_come(log_world: LogW
     assert len(read_until(log_world, reader, 2)) == 2
     for awaited in ({heard, silent}, {silent}, {heard}, set[Feed]()):
         woken.clear()
-        reader.hush(frozenset(), frozenset([heard, silent]), frozenset(awaited))
+        reader.hush(frozenset(), frozenset([heard, silent]), dict.fromkeys(awaited, 0))
         fill(log_world, heard, ["here"])
         log_world.until(lambda: bool(woken))
         assert [r.value for r in read_until(log_world, reader, 1)] == [b"here"]
+    reader.close()
+
+
+def test_records_that_may_wait_for_long_are_waited_for_where_a_feed_is_awaited(log_world: LogWorld) -> None:
+    feed, woken = Feed(log_world.make_topic()), list[int]()
+
+    def wake() -> None:
+        woken.append(1)
+        log_world.wake()
+
+    reader = log_world.log().reader(wake)
+    reader.open(feed, 0)
+    fill(log_world, feed, ["first"])
+    assert len(read_until(log_world, reader, 1)) == 1
+    woken.clear()
+    reader.hush(frozenset(), frozenset([feed]), within_us=3_600_000_000)
+    fill(log_world, feed, ["may wait"])
+    assert len(read_until(log_world, reader, 1)) == 1  # a poll gets it
+    assert not woken
+    reader.hush(frozenset(), frozenset([feed]), {feed: 4}, 3_600_000_000)
+    fill(log_world, feed, ["awaited"])
+    fill(log_world, feed, ["awaited, too"])
+    log_world.until(lambda: bool(woken))
+    assert [r.value for r in reader.poll()] == [b"awaited", b"awaited, too"]
+    reader.hush(frozenset(), frozenset([feed]), within_us=50_000)
+    woken.clear()
+    fill(log_world, feed, ["soon"])
+    log_world.until(lambda: bool(woken))
+    assert [r.value for r in read_until(log_world, reader, 1)] == [b"soon"]
+    reader.close()
+
+
+def test_what_has_arrived_is_ripe_once_it_wakes(log_world: LogWorld) -> None:
+    feed, other = Feed(log_world.make_topic()), Feed(log_world.make_topic())
+    reader = log_world.log().reader(log_world.wake)
+    assert reader.ripe  # it has never been polled
+    reader.open(feed, 0)
+    reader.open(other, 0)
+    fill(log_world, feed, ["first"])
+    fill(log_world, other, ["first"])
+    assert len(read_until(log_world, reader, 2)) == 2
+    reader.hush(frozenset([other]), frozenset([feed]), within_us=3_600_000_000)
+    fill(log_world, other, ["hushed"])
+    fill(log_world, feed, ["gathered"])
+    reader.poll()
+    assert not reader.ripe
+    reader.hush(frozenset([other]), frozenset([feed]), {feed: 3}, 3_600_000_000)
+    fill(log_world, feed, ["awaited"])
+    log_world.until(lambda: reader.ripe)
+    assert b"awaited" in [r.value for r in reader.poll()]
+    assert not reader.ripe
     reader.close()
 
 

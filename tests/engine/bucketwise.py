@@ -14,11 +14,11 @@ import pyarrow as pa
 
 from borealis_py.engine import DuckKernel, canonical_hash
 from borealis_py.engine.aggregates import BUCKET, WINDOW
-from borealis_py.engine.duck.statement import Statement
+from borealis_py.engine.duck_statement import Statement
+from borealis_py.engine.grouped_sums import GroupedSums
 from borealis_py.engine.operators import GroupNumbers, Slice, WindowOperator
 from borealis_py.engine.poison_rows import isolate_bad_rows, run_by_group
 from borealis_py.engine.rows import joined
-from borealis_py.engine.sums.grouped import GroupedSums
 
 
 class Bucketwise:

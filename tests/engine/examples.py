@@ -13,7 +13,7 @@ from datetime import date, datetime
 from decimal import Decimal
 from functools import cache
 
-from borealis_py.engine.duck.connection import connect
+from borealis_py.engine.duck_connection import connect
 from borealis_py.engine.functions import AGGREGATES, BY_NAME, OPERATORS, SCALARS
 from tests.engine.worlds import Row
 

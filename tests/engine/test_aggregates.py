@@ -8,7 +8,7 @@ from decimal import Decimal
 import pytest
 
 from borealis_py import QueryError
-from borealis_py.engine.duck.statement import Duck
+from borealis_py.engine.duck_statement import Duck
 from tests.engine import worlds
 from tests.engine.worlds import WIDTH_US, Row
 

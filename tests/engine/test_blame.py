@@ -10,9 +10,9 @@ import duckdb
 import pyarrow as pa
 import pytest
 
-from borealis_py.engine.duck import faults
-from borealis_py.engine.duck.faults import UNREADABLE, RowError
-from borealis_py.engine.duck.statement import Duck
+from borealis_py.engine import duck_faults as faults
+from borealis_py.engine.duck_faults import UNREADABLE, RowError
+from borealis_py.engine.duck_statement import Duck
 from borealis_py.engine.poison_rows import isolate_bad_rows, run_by_part
 from sunion.errors import EngineOutOfMemory
 from tests.engine import worlds

@@ -9,8 +9,8 @@ import pyarrow as pa
 import pytest
 
 from borealis_py.engine import ArrowSourceCodec
-from borealis_py.engine.duck.connection import connect
-from borealis_py.engine.duck.statement import Duck
+from borealis_py.engine.duck_connection import connect
+from borealis_py.engine.duck_statement import Duck
 from borealis_py.engine.ipc import Unclaimed, claims
 from borealis_py.engine.rows import ArrowRows, row_sizes
 from sunion.errors import EngineOutOfMemory

@@ -110,7 +110,7 @@ def test_a_wide_map_is_searched_in_halves(monkeypatch: pytest.MonkeyPatch) -> No
     asked = []
     whole = causes.culprit
     monkeypatch.setattr(
-        "borealis_py.engine.duck.statement.culprit",
+        "borealis_py.engine.duck_statement.culprit",
         lambda stages, feed, fails: whole(stages, feed, lambda select: asked.append(select) or fails(select)),
     )
     columns = {f"c{n}": "i" for n in range(100)}

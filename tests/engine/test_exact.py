@@ -18,8 +18,8 @@ import pyarrow as pa
 import pytest
 
 from borealis_py import App, QueryError
-from borealis_py.engine.duck.connection import connect
-from borealis_py.engine.duck.statement import Duck
+from borealis_py.engine.duck_connection import connect
+from borealis_py.engine.duck_statement import Duck
 from borealis_py.engine.expressions import ExpressionPlace, parse, sql_of
 from borealis_py.engine.functions import AGGREGATES, BY_NAME, IN_DOUBLES, OPERATORS, SCALARS
 from borealis_py.engine.statements import Relation, StatementCompiler

@@ -13,11 +13,11 @@ from hypothesis import strategies as st
 
 from borealis_py import App
 from borealis_py.engine import compile_query
-from borealis_py.engine.duck.faults import RowError
-from borealis_py.engine.duck.statement import Statement
+from borealis_py.engine.duck_faults import RowError
+from borealis_py.engine.duck_statement import Statement
+from borealis_py.engine.grouped_sums import GroupedSums
 from borealis_py.engine.kernel import DuckKernel
 from borealis_py.engine.operators import WindowOperator
-from borealis_py.engine.sums.grouped import GroupedSums
 
 WIDTH_US = 100_000
 SCHEMA = {"s": "string", "i": "int64", "b": "bool", "d": "double", "e": "double"}

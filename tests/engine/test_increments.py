@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from borealis_py import App
 from borealis_py.engine import DuckKernel
-from borealis_py.engine.state.increments import PartIncrement, WindowEntries, increment_by_identity
+from borealis_py.engine.increments import PartIncrement, WindowEntries, increment_by_identity
 from borealis_py.query import Stream
 from tests.engine import worlds
 from tests.engine.splits import KEYED, LAST, QUERIES

@@ -9,7 +9,7 @@ import pytest
 
 from borealis_py import App
 from borealis_py.engine import compile_query, expressions, statements
-from borealis_py.engine.duck.statement import ScanInput
+from borealis_py.engine.duck_statement import ScanInput
 from borealis_py.engine.expressions import Expression
 from borealis_py.query import Stream
 
@@ -49,7 +49,7 @@ def work(build: Callable[[Stream, list[str]], Stream], width: int, monkeypatch: 
     app, names = App("p"), [f"c{i}" for i in range(width)]
     app.query("q", build(app.source("s", dict.fromkeys(names, "double")), names))
     with monkeypatch.context() as patched:
-        patched.setattr("borealis_py.engine.duck.statement.ScanInput", Counted)
+        patched.setattr("borealis_py.engine.duck_statement.ScanInput", Counted)
         patched.setattr(Expression, "columns", used)
         for function in (expressions.describe, expressions.bound):
             patched.setattr(statements, function.__name__, counted(function))

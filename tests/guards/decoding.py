@@ -28,6 +28,7 @@ DECODERS = {
 }
 """The last two names of a call: what it is called on, and what is called."""
 BESIDE = (
+    "benchmarks",
     "borealis_py.bench",
     "borealis_py.simulation",
     "borealis_py.demo",

@@ -65,7 +65,7 @@ NOT_READ = {
         borealis_py.app.process_spec:ProcessSpec.from_environment borealis_py.app.supervisor.__main__:main
         borealis_py.config.probe:_asked borealis_py.config.probe:main
         borealis_py.runtime.spark.application:Application._submit borealis_py.runtime.spark.replica_task:run_tasks
-        reconcile.redo_job:get_cached reconcile.redo_job:run_packed
+        reconcile.redo_job:get_cached reconcile.redo_job:pack_failure reconcile.redo_job:run_on
     """,
     HEADED: "borealis_py.engine.codec:ArrowRowCodec.decode",
     USERS: """

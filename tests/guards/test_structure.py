@@ -21,15 +21,19 @@ RUNS_TESTS = "tests/protocol/test_planted.py"
 RUNS_TRANSCRIPTS = "tests/transcripts/test_transcripts.py"
 PROSE_WORDS_MIN = 40
 STARTED = {
+    "benchmarks.__main__",
     "borealis_py.app.supervisor.__main__",
-    "borealis_py.bench.ingress.writing",
-    "borealis_py.bench.load.first_test",
-    "borealis_py.bench.load.ping",
-    "borealis_py.bench.load.starting",
-    "borealis_py.bench.measure.encodings",
-    "borealis_py.bench.measure.raw_loop",
-    "borealis_py.bench.report.check",
-    "borealis_py.bench.report.page",
+    "benchmarks.ingress.writing",
+    "borealis_py.bench.first_test",
+    "benchmarks.load.ping",
+    "benchmarks.load.starting",
+    "benchmarks.measure.encodings",
+    "borealis_py.bench.raw_loop",
+    "benchmarks.plain.feeding",
+    "benchmarks.plain.hand_loop",
+    "benchmarks.plain.pathway_loop",
+    "benchmarks.report.check",
+    "benchmarks.report.page",
     "borealis_py.cli.main",
     "borealis_py.cli.reference.__main__",
     "borealis_py.config.reference",
@@ -63,7 +67,7 @@ def test_no_test_imports_another_one() -> None:
 
 def test_every_module_is_used_by_the_product() -> None:
     used = {name for path in modules().values() for name in imported(path)}
-    experiments = {name for name in modules() if name.startswith("borealis_py.bench.experiments.")}
+    experiments = {name for name in modules() if name.startswith("benchmarks.experiments.")}
     packages = {name for name, path in modules().items() if path.name == "__init__.py"}
     assert modules().keys() - used - STARTED - experiments - packages == set()
     assert modules().keys() >= STARTED

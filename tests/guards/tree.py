@@ -8,13 +8,13 @@ from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-PACKAGES = ("borealis_py", "sunion", "reconcile")
+PACKAGES = ("borealis_py", "sunion", "reconcile", "benchmarks")
 DOCUMENTS = [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")]
 
 
 @cache
 def modules() -> dict[str, Path]:
-    """Dotted name -> file, of the product."""
+    """Dotted name -> file, of the product and its benchmarks."""
     files = [path for package in PACKAGES for path in sorted((ROOT / package).rglob("*.py"))]
     return {".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__"): path for path in files}
 

@@ -6,12 +6,12 @@ from typing import cast
 
 import pytest
 
+from borealis_py.ingress import partition_queue
 from borealis_py.ingress.decoder import Decoded, TopicDecoder
+from borealis_py.ingress.foreign_topic import ForeignTopic
 from borealis_py.ingress.formats.json_objects import JsonFormat
+from borealis_py.ingress.partition_queue import QUEUE_BYTES, PartitionQueue
 from borealis_py.ingress.session import IngressSession
-from borealis_py.ingress.topic import partition_queue
-from borealis_py.ingress.topic.foreign_topic import ForeignTopic
-from borealis_py.ingress.topic.partition_queue import QUEUE_BYTES, PartitionQueue
 from borealis_py.log.base import Feed, NewRecord, Record, Wake
 from borealis_py.log.foreign import ForeignLog
 from borealis_py.simulation.log.appender import MemoryAppender

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from borealis_py.ingress.catch_up import AHEAD_US, BacklogFronts, TopicFronts
+from borealis_py.ingress import catch_up
+from borealis_py.ingress.catch_up import AHEAD_US, STEP_ROWS, STEP_US, BacklogFronts, TopicFronts
 from borealis_py.ingress.inputs import InputLogs
 from borealis_py.log.base import Feed, TopicSpec
 from borealis_py.simulation.ingress.process import SimIngress
@@ -99,6 +101,46 @@ def test_an_input_without_a_backlog_opens_no_buckets_beyond_those_that_catch_up_
     assert world.copied().boundary > live + AHEAD_US
 
 
+@pytest.fixture
+def short_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However few rows there are."""
+    monkeypatch.setattr(catch_up, "STEP_US", AHEAD_US)
+
+
+def steps(fronts: BacklogFronts, rows: Iterable[int]) -> list[int]:
+    """How far a partition may run ahead of two that have so many rows in each second, after each second."""
+    found = []
+    for second, number in enumerate(rows):
+        for key in ("a", "b"):
+            fronts.note(key, T0 + second * AHEAD_US)
+        fronts.copied(number)
+        found.append(fronts.limit("a") - T0 - second * AHEAD_US)
+    return found
+
+
+def test_the_fewer_rows_a_backlog_has_the_longer_are_its_steps() -> None:
+    assert set(steps(BacklogFronts(), [50_000] * 9)) == {AHEAD_US}
+    assert steps(BacklogFronts(), [2_500] * 12)[-1] == 4 * AHEAD_US
+    assert steps(BacklogFronts(), [1] * 30)[-1] == STEP_US
+
+
+def test_where_they_become_many_nobody_runs_further_ahead_than_a_second() -> None:
+    fronts = BacklogFronts()
+    assert steps(fronts, [10] * 20)[-1] == STEP_US
+    fronts.copied(2 * STEP_ROWS)
+    assert fronts.limit("a") == T0 + 19 * AHEAD_US + AHEAD_US
+
+
+def test_a_new_backlog_begins_with_short_steps() -> None:
+    fronts = BacklogFronts()
+    assert steps(fronts, [10] * 20)[-1] == STEP_US
+    for key in ("a", "b"):
+        fronts.note(key, None)
+    fronts.copied(1)
+    assert steps(fronts, [10])[-1] == AHEAD_US
+
+
+@pytest.mark.usefixtures("short_steps")
 @pytest.mark.parametrize("seed", range(4))
 def test_no_log_runs_further_ahead_of_another_whatever_appends_take(seed: int) -> None:
     seconds, every_us = 12, 50_000
@@ -125,7 +167,7 @@ def test_what_is_stored_of_a_partition_that_nobody_waits_for_is_forgotten() -> N
     writer: Any = SimpleNamespace(made=0, stored=0)
     fronts = TopicFronts(BacklogFronts(), "t")
     for n in range(100):
-        fronts.copied(0, n, [writer])
+        fronts.copied(0, n, 1, [writer])
         fronts.hold_up_nobody([0])
         writer.made = writer.stored = n + 1
     assert len(fronts._under_way[0]) == 1

@@ -11,7 +11,7 @@ import pytest
 from borealis_py.ingress.absent_columns import AbsentColumns
 from borealis_py.ingress.decoder import TopicDecoder
 from borealis_py.ingress.formats.json_objects import JsonFormat
-from borealis_py.ingress.topic.partition_queue import PartitionQueue
+from borealis_py.ingress.partition_queue import PartitionQueue
 from borealis_py.log.base import Feed, Record
 from borealis_py.log.ingress_status import AbsentField
 from borealis_py.runtime.ingress.reporting import ReportedSession

@@ -9,7 +9,7 @@ from typing import Any, cast
 
 import pytest
 
-from borealis_py.ingress.topic.foreign_topic import ForeignTopic
+from borealis_py.ingress.foreign_topic import ForeignTopic
 from borealis_py.log.base import Feed, TopicSpec, Wake
 from borealis_py.log.foreign import ForeignLog, Told, TopicFound
 from borealis_py.simulation.log.latency import Latencies, between
@@ -370,7 +370,7 @@ class Answers:
     def reader(self, wake: Wake) -> Answers:
         return self
 
-    def ask_partitions(self) -> Any:
+    def ask_partitions(self, ahead: bool = False) -> Any:
         return SimpleNamespace(poll=lambda: TopicFound(len(self.ends), "t1"))
 
     def ask_ends(self, partitions: Sequence[int]) -> Any:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator
-from contextlib import closing
+from collections.abc import Callable
 
 import pytest
 
@@ -36,17 +35,16 @@ def log(bootstrap: str) -> KafkaLog:
 
 
 @pytest.fixture
-def new_feed(log: KafkaLog) -> Iterator[Callable[..., Feed]]:
+def new_feed(log: KafkaLog) -> Callable[..., Feed]:
     """Makes a topic that no test has used, and gives its first partition."""
 
     def make(*config: tuple[str, str]) -> Feed:
         name = f"kafka.t{next(_numbers)}"
         log.admin().create([TopicSpec(name, config=topics.EVENT_TIME + config)])
-        wait_led(lookup, Feed(name))
+        wait_led(log.bootstrap, Feed(name))
         return Feed(name)
 
-    with closing(log.lookup()) as lookup:
-        yield make
+    return make
 
 
 @pytest.fixture

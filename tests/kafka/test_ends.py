@@ -142,6 +142,24 @@ def test_a_question_that_fails_when_nobody_waits_for_it_any_more_is_not_asked_ag
     asker.close()
 
 
+def test_what_is_asked_meanwhile_is_one_query_and_each_is_told_its_own(waiter: Waiter) -> None:
+    client = Client({A: 5, B: 7, C: 9}, {A: 1, B: 1, C: 1})
+    client.free.clear()
+    asker = EndsAsker(lambda: client)  # type: ignore[arg-type,return-value]
+    first = asker.ask([A])
+    assert client.begun.wait(PATIENCE_S)
+    answered: list[str] = []
+    b = asker.ask([A, B], answered=lambda: answered.append("b"))
+    c = asker.ask([C], answered=lambda: answered.append("c"))
+    client.free.set()
+    assert waiter.until(c.poll) == {C: 9}
+    assert waiter.until(b.poll) == {A: 5, B: 7}
+    assert first.poll() == {A: 5}
+    assert client.asked == [[A], [A, B, C]]
+    asker.close()
+    assert answered == ["b", "c"]
+
+
 def test_one_thread_opens_uses_and_closes_the_client(waiter: Waiter) -> None:
     client = Client({A: 5}, {A: 1})
     opened: list[int] = []

@@ -98,6 +98,12 @@ def test_reader_appender_and_transactor_live_through_a_killed_broker(
         part.close()
 
 
+def stopped(pid: int) -> bool:
+    """Whether none of its threads goes on: they do until one of them, which must be given the CPU, takes the signal."""
+    states = [stat.read_text().rpartition(") ")[2][0] for stat in Path(f"/proc/{pid}/task").glob("*/stat")]
+    return set(states) == {"T"}
+
+
 def test_a_broker_that_acknowledges_nothing_is_told_of_and_so_is_that_it_does_again(
     own: LocalBroker, waiter: Waiter, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -113,6 +119,7 @@ def test_a_broker_that_acknowledges_nothing_is_told_of_and_so_is_that_it_does_ag
         assert pid is not None
         os.kill(pid, signal.SIGSTOP)
         try:
+            until(lambda: stopped(pid), "the broker stands still")
             appender.append(NewRecord(feed, b"1"), token=1)
             until(lambda: bool(told), "it is told of")
         finally:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
@@ -43,6 +44,26 @@ def test_a_full_buffer_stops_the_reader_and_loses_nothing(
         offsets += [r.offset for r in got]
     assert offsets == list(range(5000))
     assert most <= 100 + 51
+    reader.close()
+
+
+def test_a_full_buffer_wakes_although_all_may_wait_for_others(
+    log: KafkaLog, new_feed: NewFeed, fill: Fill, waiter: Waiter, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reader_module, "RECORDS_MAX", 100)
+    monkeypatch.setattr(reader_module, "_BATCH", 50)
+    feed, woken = new_feed(), threading.Event()
+    reader = log.reader(woken.set)
+    reader.open(feed, 0)
+    reader.poll()
+    reader.hush(frozenset(), frozenset([feed]), {feed: 1_000}, 3_600_000_000)
+    fill(feed, [b""] * 1_000)
+    got = 0
+    while got < 1_000:
+        assert woken.wait(PATIENCE_S)
+        woken.clear()
+        assert reader.ripe
+        got += len(reader.poll())
     reader.close()
 
 

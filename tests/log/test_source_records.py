@@ -17,6 +17,8 @@ from tests.reconcile.list_world import ListSource, batch, claim
 from tests.sunion.lists import opened
 
 FEED = Feed("app.s")
+FAR = 2**53 + 1
+"""No number is beyond 2^53."""
 
 
 def decode(value: bytes | None):
@@ -76,7 +78,15 @@ def test_only_bad_tuples():
         (b'{"carrier": "UA"}', "wrong magic"),
         (MAGIC + b"\x09\x00\x00\x00\x00", "version 9"),
         (pack(BatchHeader("a1", 1, "u", 0, b"\x01" * 7, None, "json")), "stimes cut short"),
-        (pack(BatchHeader("a1", -4, "u", 0, b"", None, "json")), "epoch -4 is negative"),
+        (pack(ClaimHeader("a1", FAR, "u")), f"epoch {FAR} is not within 0 to"),
+        (pack(ClaimHeader("a1", 1, "u", -1)), "lateness -1 is not within 0 to"),
+        (pack(BatchHeader("a1", -4, "u", 0, b"", None, "json")), "epoch -4 is not within 0 to"),
+        (pack(BatchHeader("a1", 1, "u", FAR, b"", None, "json")), f"first position {FAR} is not"),
+        (pack(BatchHeader("a1", 1, "u", 0, b"", FAR, "json")), f"boundary {FAR} is not"),
+        (pack(BatchHeader("a1", 1, "u", 0, b"", -FAR, "json")), f"boundary {-FAR} is not"),
+        (pack(BatchHeader("a1", 1, "u", 0, b"", FOREVER + 1, "json")), f"boundary {FOREVER + 1} is not"),
+        (pack(BatchHeader("a1", 1, "u", 0, b"", 9, "json", at=((0, -2),))), "offset -2 is not"),
+        (pack(BatchHeader("a1", 1, "u", 0, b"", 9, "json", at=((FAR, 2),))), f"partition {FAR} is not"),
         (batch(1, "u", 0, [(1, 1)])[:20], "header cut short"),
     ],
 )

@@ -86,6 +86,17 @@ def test_a_threshold_of_this_query_is_in_force_at_once() -> None:
     assert it.queries["q"] == Delays(500_000)
 
 
+@pytest.mark.parametrize(("app_uid", "counts"), [("a1", True), ("", True), ("b2", False)])
+def test_what_was_set_counts_in_its_life_only(app_uid: str, counts: bool) -> None:
+    """Else what was under way during a reset would be set in the new life. Without a life: of an earlier version."""
+    it = settings()
+    it.read(record("threshold/q", encode(Threshold(500_000, app_uid))))
+    it.read(record("policy/q", encode(Policy(DELAY.value, SUSPEND.value, app_uid))))
+    it.read(record("fail/lga", encode(SourceFailure(77, app_uid))))
+    assert it.queries["q"] == (Delays(500_000, DELAY, SUSPEND) if counts else Delays(3_000_000))
+    assert it.failed_until == ({"lga": 77} if counts else {})
+
+
 def test_policies_and_failures_and_incarnations() -> None:
     it = settings()
     it.read(policy("q", DELAY, SUSPEND))

@@ -11,14 +11,33 @@ import numpy as np
 from borealis_py.ingress import copier, session, silence
 from borealis_py.ingress.copier import Copier
 from borealis_py.ingress.decoder import Decoded, Int64s
+from borealis_py.ingress.foreign_topic import ForeignTopic
 from borealis_py.ingress.input_part import InputLimits, InputPart
 from borealis_py.ingress.input_writer import InputWriter
-from borealis_py.ingress.topic.foreign_topic import ForeignTopic
-from borealis_py.ingress.topic.partition_queue import Gap, PartitionQueue
+from borealis_py.ingress.partition_queue import Gap, PartitionQueue
 from borealis_py.ingress.watermark import Watermarks
 from borealis_py.log.foreign import Told
 from tests.planted.bug import Bug, Script
 from tests.planted.worlds import IngressWorlds
+
+
+def _rows_before_an_end_wait_for_others() -> AbstractContextManager[object]:
+    before = ForeignTopic.gather
+
+    def gather(self: ForeignTopic, within_us: int) -> None:
+        ends, self.ends = self.ends, {}
+        before(self, within_us)
+        self.ends = ends
+
+    return mock.patch.object(ForeignTopic, "gather", gather)
+
+
+def _what_an_input_has_counts_again() -> AbstractContextManager[object]:
+    return mock.patch.object(Copier, "_new", lambda self, partition, part, inputs: np.ones(len(part.at), np.bool_))
+
+
+def _what_came_back_of_a_backlog_waits() -> AbstractContextManager[object]:
+    return mock.patch.object(Copier, "waits_for_logs", False)
 
 
 def _positions_one_record_late() -> AbstractContextManager[object]:
@@ -107,11 +126,9 @@ def _the_future_of_one_clock() -> AbstractContextManager[object]:
 def _gaps_are_passed_while_a_partition_begins() -> AbstractContextManager[object]:
     def head(self: Copier, partition: int, now_us: int) -> Decoded | None:
         queue = self._topic.queues[partition]
-        if partition in self._starts:
-            return None
         while isinstance(found := queue.head(self._decoder), Gap):
             self._pass(queue, found, now_us)
-        return found
+        return None if partition in self._starts else found
 
     return mock.patch.object(Copier, "_head", head)
 
@@ -226,6 +243,28 @@ BUGS = (
         IngressWorlds("copied 0 times", found=2, settings=True),
     ),
     Bug(
+        "4.8 rows before an end that was told do not wait for others",
+        "liveness",
+        _rows_before_an_end_wait_for_others,
+        script=Script(
+            "tests/ingress/test_gathering.py::test_a_boundary_waits_for_the_rows_before_it_and_for_no_others"
+        ),
+    ),
+    Bug(
+        "4.8 what an input has says nothing when it is read again",
+        "safety",
+        _what_an_input_has_counts_again,
+        script=Script(
+            "tests/simulation/test_ingress_seeds.py::test_what_an_input_has_already_moves_nothing_when_it_is_read_again"
+        ),
+    ),
+    Bug(
+        "4.8 a backlog goes on as soon as what was written comes back",
+        "liveness",
+        _what_came_back_of_a_backlog_waits,
+        script=Script("tests/ingress/test_session.py::test_a_backlog_of_uneven_partitions_is_copied_in_step"),
+    ),
+    Bug(
         "4.8 new partitions begin at their beginning",
         "safety",
         _new_partitions_from_their_end,
@@ -265,7 +304,7 @@ BUGS = (
         "B57 an end below what was read promises nothing",
         "safety",
         _an_end_below_what_was_read_counts,
-        IngressWorlds("called late", settings=True, made_again=True, found=21),
+        IngressWorlds("called late", settings=True, made_again=True, found=118, seeds=150),
         script=Script(
             "tests/ingress/test_topic_life.py::test_an_end_below_what_had_been_read_is_that_of_another_topic"
         ),

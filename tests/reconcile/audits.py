@@ -54,10 +54,11 @@ def spec(
     lost: int = 0,
     start: Audited | None = None,
     advance: bool = False,
+    patience_s: float = 0.0,
 ) -> AuditSpec:
     marks = (
         [] if progress is None else [msgspec.json.encode(Progress("a1", b, 0, 1)) for b in range(ORIGIN, progress + 1)]
     )
     logs = {"s": SOURCE, "app.q": rows, "app.q.progress": [*marks, *[None] * 40]}
     work = replace(list_work({"s": SOURCE}), log=CorrectedLog(logs, lost))
-    return AuditSpec(work, CORRECTED, PROGRESS, ORIGIN, whole, start=start, advance=advance)
+    return AuditSpec(work, CORRECTED, PROGRESS, ORIGIN, whole, None, start, advance, patience_s)

@@ -9,11 +9,12 @@ import msgspec
 import pytest
 
 from borealis_py import App
+from borealis_py.log.base import Feed
 from borealis_py.log.corrected import Progress, progress_record, row_headers, row_id
 from borealis_py.query import AppSpec
-from reconcile.audit import audit
+from reconcile.audit import AuditSpec, audit
 from tests.reconcile import flights_world
-from tests.reconcile.audits import published, spec
+from tests.reconcile.audits import CORRECTED, CorrectedLog, CorrectedLookup, published, spec
 from tests.reconcile.list_world import ORIGIN, ListKernel
 from tests.reconcile.lived import Lived
 
@@ -226,3 +227,36 @@ def test_partitions_go_on_each_from_where_its_own_audit_ended():
     after = lived.audit("totals", starts=starts, advance=True)
     assert [(r.error, r.clean) for r in after] == [(None, True)] * 3
     assert [r.rows for r in before][1] + after[1].rows == len(lived.records["totals.1"])
+
+
+def hidden(looks: int, patience_s: float) -> AuditSpec:
+    """The last rows lie behind a transaction that is open for so many looks at the end of the stream."""
+    rows = published(30)
+    on = spec(rows, 30, patience_s=patience_s)
+
+    class Lookup(CorrectedLookup):
+        left = looks
+
+        def bounds(self, feed: Feed) -> tuple[int, int]:
+            first, end = super().bounds(feed)
+            Lookup.left -= feed == CORRECTED
+            return (first, 4) if feed == CORRECTED and Lookup.left >= 0 else (first, end)
+
+        def written(self, feed: Feed) -> int:
+            return super().bounds(feed)[1]
+
+    class Log(CorrectedLog):
+        def lookup(self) -> CorrectedLookup:
+            return Lookup(self.logs, self.lost)
+
+    return replace(on, work=replace(on.work, log=Log({**on.work.log.logs})))
+
+
+def test_rows_behind_a_transaction_that_ends_are_waited_for():
+    assert audit(hidden(looks=3, patience_s=120.0)).clean
+
+
+def test_rows_behind_a_transaction_that_stays_open_are_not_called_missing():
+    result = audit(hidden(looks=10**9, patience_s=0.1))
+    assert (result.rows, result.differences) == (0, 0)
+    assert "app.q[0]: a transaction that has not ended hides what lies behind offset 4." in result.error

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from borealis_py.bench.recovery.formula import load_of, recovery_ms
-from borealis_py.bench.recovery.operators import QueryNetwork
-from borealis_py.bench.recovery.runs import WAYS, PaperCase, measure
-from borealis_py.bench.recovery.setting import PaperReading, PaperSetting
+from benchmarks.recovery.formula import load_of, recovery_ms
+from benchmarks.recovery.operators import QueryNetwork
+from benchmarks.recovery.runs import WAYS, PaperCase, measure
+from benchmarks.recovery.setting import PaperReading, PaperSetting
 from borealis_py.engine.classes import OperatorClass
 from borealis_py.query.recovery import Guarantee, RecoveryWay
 from borealis_py.recovery.predict import NodeLoad, changed_bytes, predict

@@ -19,13 +19,18 @@ DEAD = "d8c7b6a5"
 
 
 class Control:
-    """A control log with a fresh heartbeat of replica 0 in each partition. `more`: when and where there is another."""
+    """A control log with a heartbeat of replica 0 in each partition. `more`: when and where there is another;
+    `behind_s`: the clock of the machine that writes them is behind."""
 
     def __init__(
-        self, monkeypatch: pytest.MonkeyPatch, more: tuple[float, int] | None = None, uid: str = "uid"
+        self,
+        monkeypatch: pytest.MonkeyPatch,
+        more: tuple[float, int] | None = None,
+        uid: str = "uid",
+        behind_s: float = 0.0,
     ) -> None:
         self.waited_s = 0.0
-        self._more, self._uid = more, uid
+        self._more, self._uid, self._at_ms = more, uid, int((NOW_S - behind_s) * 1000)
         monkeypatch.setattr(index_in_use, "time", self)
 
     def time(self) -> float:
@@ -50,8 +55,8 @@ class Control:
     def read(self, feed: Feed, first: int, end: int) -> list[Record]:
         value = encode(heartbeat(0, 7, uid=self._uid))
         key = beat_key(f"n.{feed.partition}", 0)
-        garbage = Record(feed, end - 1, int(NOW_S * 1000), key, b"[" * 100_000)  # says nothing, and stops nobody
-        return [*(Record(feed, at, int(NOW_S * 1000), key, value) for at in range(first, end)), garbage]
+        garbage = Record(feed, end - 1, self._at_ms, key, b"[" * 100_000)  # says nothing, and stops nobody
+        return [*(Record(feed, at, self._at_ms, key, value) for at in range(first, end)), garbage]
 
 
 def specs() -> list[Any]:
@@ -67,8 +72,9 @@ def test_many_nodes_are_watched_as_long_as_one(monkeypatch: pytest.MonkeyPatch) 
     assert WATCH_S <= control.waited_s < 2 * WATCH_S
 
 
-def test_one_that_goes_on_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    control = Control(monkeypatch, (0.5 * WATCH_S, 5))
+@pytest.mark.parametrize("behind_s", [0.0, 3_600.0, -3_600.0])
+def test_one_that_goes_on_is_named_whatever_its_clock_says(monkeypatch: pytest.MonkeyPatch, behind_s: float) -> None:
+    control = Control(monkeypatch, (0.5 * WATCH_S, 5), behind_s=behind_s)
     with pytest.raises(IndexTaken, match=r"replica 0 of node n.5 is already running \(incarnation 7, uid\)"):
         ensure_free(control, specs())  # type: ignore[arg-type]
 

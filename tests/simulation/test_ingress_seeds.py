@@ -24,6 +24,11 @@ def test_no_seed_breaks_a_promise(first: int) -> None:
     assert sum(one.take_overs for one in outcomes) > TOGETHER  # the first of each world is one, too
 
 
+def test_what_an_input_has_already_moves_nothing_when_it_is_read_again() -> None:
+    """A row in the future, which had been refused, was so no longer: all that the input was yet to get was late."""
+    assert run_ingress(642321).violations == ()
+
+
 def test_the_same_seed_is_the_same_world() -> None:
     assert run_ingress(5) == run_ingress(5)
 

@@ -193,6 +193,59 @@ def test_a_topic_without_a_leader_takes_and_gives_nothing_until_there_is_one() -
     assert [r.value for r in reader.poll()] == [b"1"]
 
 
+def test_what_the_followers_have_not_got_is_neither_read_nor_acknowledged_until_they_have() -> None:
+    scheduler, log = make()
+    reader, lookup, appender = (
+        log.client("r").reader(asleep),
+        log.client("r").lookup(),
+        log.client("w").appender(asleep),
+    )
+    reader.open(A, 0)
+    release = log.hold(["a"])
+    appender.append(NewRecord(A, b"1"), "one")
+    query = lookup.ask_ends([A])
+    after(scheduler, 1)
+    assert (reader.poll(), appender.deliveries(), query.poll()) == ([], [], {A: 0})
+    assert (lookup.bounds(A), lookup.written(A), committed(log, A)) == ((0, 0), 0, [])
+    release(False)
+    after(scheduler, 1)
+    assert [r.value for r in reader.poll()] == [b"1"]
+    assert [(d.token, d.offset) for d in appender.deliveries()] == [("one", 0)]
+
+
+def test_a_follower_that_becomes_leader_has_only_what_the_living_send_again() -> None:
+    scheduler, log = make()
+    dead, alive = log.client("dead").appender(asleep), log.client("alive").appender(asleep)
+    alive.append(NewRecord(A, b"before"), "before")
+    after(scheduler, 1)
+    release = log.hold(["a"])
+    dead.append(NewRecord(A, b"lost"), "lost")
+    after(scheduler, 1)
+    for i in range(3):
+        alive.append(NewRecord(A, b"%d" % i), i)
+    after(scheduler, 1)
+    log.kill("dead")
+    release(True)
+    after(scheduler, 1)
+    assert committed(log, A) == ["before", "0", "1", "2"]
+    assert [(d.token, d.offset) for d in alive.deliveries()] == [("before", 0), (0, 1), (1, 2), (2, 3)]
+
+
+def test_two_of_which_one_becomes_leader_hold_back_what_was_not_lost() -> None:
+    scheduler, log = make()
+    appender = log.client("w").appender(asleep)
+    first = log.hold(["a"])
+    appender.append(NewRecord(A, b"1"), 1)
+    after(scheduler, 1)
+    second = log.hold(["a"])
+    first(True)
+    after(scheduler, 1)
+    assert (committed(log, A), appender.deliveries()) == ([], [])
+    second(False)
+    after(scheduler, 1)
+    assert (committed(log, A), [d.offset for d in appender.deliveries()]) == (["1"], [0])
+
+
 def test_a_one_way_cut_lets_one_direction_pass() -> None:
     scheduler, log = make()
     for name, way in (("deaf", CutDirection.IN), ("dumb", CutDirection.OUT)):
@@ -289,6 +342,73 @@ def test_a_transaction_left_open_times_out() -> None:
     after(scheduler, 10)
     assert committed(log, A) == ["plain"]
     assert commit(scheduler, transactor, 1, ["y"]) == [Fenced(1)]
+
+
+def test_a_transaction_waits_for_followers_and_for_its_coordinator() -> None:
+    scheduler, log = make()
+    transactor = log.client("w").transactor("t", P, asleep, last_number(P))
+    take_over(scheduler, transactor, 1)
+    release = log.hold(["a"])
+    assert commit(scheduler, transactor, 1, ["1"]) == []
+    release(False)
+    after(scheduler, 1)
+    assert (transactor.events(), committed(log, A)) == ([Committed(1)], ["1"])
+    log.coordinators_away.append("t")
+    assert commit(scheduler, transactor, 1, ["2"]) == []
+    log.coordinators_away.remove("t")
+    after(scheduler, 1)
+    assert (transactor.events(), committed(log, A)) == ([Committed(1)], ["1", "2"])
+
+
+def test_a_transaction_whose_coordinator_stays_away_is_given_up_and_times_out_once_it_is_back() -> None:
+    scheduler, log = make()
+    transactor = log.client("w").transactor("t", P, asleep, last_number(P))
+    take_over(scheduler, transactor, 1)
+    transactor.commit(1, lambda: [NewRecord(A, b"1")])
+    while not log.broker.undecided(log.broker.partition(A)):
+        scheduler.step()
+    log.coordinators_away.append("t")
+    after(scheduler, 20)
+    (answer,) = transactor.events()
+    assert isinstance(answer, Unknown)
+    assert log.broker.undecided(log.broker.partition(A)) == {0}
+    log.coordinators_away.remove("t")
+    after(scheduler, 1)
+    assert (log.broker.undecided(log.broker.partition(A)), committed(log, A)) == (set(), [])
+
+
+def test_who_takes_over_waits_until_the_markers_before_have_reached_the_followers() -> None:
+    """Else it would not see how far was committed."""
+    scheduler, log = make()
+    first, second = (log.client(name).transactor("t", P, asleep, last_number(P)) for name in ("w", "w2"))
+    take_over(scheduler, first, 1)
+    first.commit(1, lambda: [NewRecord(A, b"1"), NewRecord(P, b"1")])
+    while not log.broker.undecided(log.broker.partition(P)):
+        scheduler.step()
+    while log.broker.undecided(log.broker.partition(P)):
+        release = log.hold(["p"])
+        scheduler.step()
+        if log.broker.undecided(log.broker.partition(P)):
+            release(False)
+    second.take_over(1)
+    after(scheduler, 3)
+    assert (second.events(), committed(log, P)) == ([], [])
+    release(False)
+    after(scheduler, 1)
+    assert second.events() == [TookOver(1, 1)]
+
+
+def test_an_expired_transactional_id_refuses_a_transaction_until_it_is_initialised_again() -> None:
+    scheduler, log = make()
+    transactor = log.client("w").transactor("t", P, asleep, last_number(P))
+    take_over(scheduler, transactor, 1)
+    log.broker.forget("t")
+    (answer,) = commit(scheduler, transactor, 1, ["1"])
+    assert isinstance(answer, Unknown)
+    assert "INVALID_PRODUCER_ID_MAPPING" in answer.reason
+    assert committed(log, A) == []
+    assert take_over(scheduler, transactor, 2) == TookOver(2, None)
+    assert commit(scheduler, transactor, 2, ["1"]) == [Committed(2)]
 
 
 def test_an_unknown_outcome_may_have_been_a_commit() -> None:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from borealis_py.bench.measure.executor_redo import ExecutorRedo
+from borealis_py.bench.redo import ExecutorRedo
 from borealis_py.kafka.log import KafkaLog
 from borealis_py.log import topics
 from borealis_py.log.base import Committed, Feed, NewRecord, TookOver

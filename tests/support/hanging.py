@@ -23,9 +23,10 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]
 from kafka.record.default_records import DefaultRecordBatchBuilder
 
 from borealis_py.log.base import Feed, NewRecord
-from tests.support.waiting import PATIENCE_S
+from tests.support.waiting import PATIENCE_S, until
 
 _INIT_PRODUCER_ID, _PRODUCE = (22, 1), (0, 7)
+_INVALID_TXN_STATE = 48
 
 
 @contextmanager
@@ -59,9 +60,14 @@ def hang(bootstrap: str, transactional_id: str, records: Sequence[NewRecord]) ->
             batch = _batch(list(some), producer, epoch)
             body = _string(transactional_id) + struct.pack(">hii", -1, 30_000, 1) + _string(feed.topic)
             body += struct.pack(">iii", 1, feed.partition, len(batch)) + batch
-            told = _ask(connection, _PRODUCE, body)
-            (error,) = struct.unpack_from(">h", told, 4 + 2 + len(feed.topic) + 4 + 4)
-            assert error == 0, (feed, error)
+
+            def stored(feed: Feed = feed, body: bytes = body) -> bool:
+                told = _ask(connection, _PRODUCE, body)
+                (error,) = struct.unpack_from(">h", told, 4 + 2 + len(feed.topic) + 4 + 4)
+                assert error in (0, _INVALID_TXN_STATE), (feed, error)
+                return bool(error == 0)
+
+            until(stored, "the broker obeys, a moment after it has taken the setting")
 
 
 def _feed(record: NewRecord) -> Feed:

@@ -21,6 +21,7 @@ from borealis_py.query.ingress_spec import IngressSpec
 COLUMNS = {"n": "int64", "at": "int64"}
 WIDTH_US = 100_000
 AHEAD_US = 60_000_000
+LOOK_S = 1.0
 
 
 def plan_of(app: str, source: str, topic: str, inputs: int, origin_us: int) -> IngressPlan:
@@ -46,7 +47,7 @@ def main() -> None:
         if session.owner is not owner:
             owner = session.owner
             print("owner" if owner else "standby", flush=True)
-        woken.wait(max(0.0, session.next_wakeup() / 1e6 - time.time()))
+        woken.wait(min(LOOK_S, max(0.0, session.next_wakeup() / 1e6 - time.time())))
 
 
 if __name__ == "__main__":

@@ -177,8 +177,10 @@ class _SettledPart:
         self._inner = inner
         self._unclosed = unclosed
 
-    def __getattr__(self, name: str) -> Callable[..., Any]:
+    def __getattr__(self, name: str) -> Any:
         method = getattr(self._inner, name)
+        if not callable(method):
+            return method
 
         def call(*args: Any, **options: Any) -> Any:
             with self._broker.settled():

@@ -264,9 +264,11 @@ def standing_by(app: StandbyApp, in_turn: bool = False) -> Iterator[StandbyApp]:
             app.start(*some)
         with app.source:
             app.sending.start()
-            app.goes_on()
-            yield app
-            app.sending.over.set()
-            app.sending.join(PATIENCE_S)
+            try:
+                app.goes_on()
+                yield app
+            finally:
+                app.sending.over.set()
+                app.sending.join(PATIENCE_S)
     finally:
         app.close()

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import grimp
 
-PACKAGES = ("borealis_py", "sunion", "reconcile", "tests")
+PACKAGES = ("borealis_py", "sunion", "reconcile", "benchmarks", "tests")
 
 
 def tests(root: Path) -> set[str]:

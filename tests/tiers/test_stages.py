@@ -136,7 +136,7 @@ from rich.console import Console
 from tests.tiers.stages import Stage, run
 
 scratch = Path(sys.argv[1])
-child = "import os, sys, time; open(sys.argv[1], 'w').write(str(os.getpid())); time.sleep(600)"
+child = "import os, pathlib, sys, time; pathlib.Path(sys.argv[1]).write_text(str(os.getpid())); time.sleep(600)"
 long = Stage("long", (sys.executable, "-c", child, str(scratch / "child")))
 run([[long, Stage("next", ("touch", str(scratch / "next")))]], scratch, Console(file=io.StringIO()))
 """

@@ -43,11 +43,11 @@ def product(raw: list[Raw]) -> tuple[int, Counter[int], int]:
 
 
 def batch(offset: int, first: int, stimes: list[int], payload: bytes, **more: object) -> Raw:
-    """Of the first owner; `more`: boundary, encoding, rejects, epoch."""
-    said: Mapping[str, object] = {"boundary": None, "encoding": "json", "rejects": [], "epoch": 1, **more}
+    """Of the first owner; `more`: boundary, encoding, rejects, epoch, at."""
+    said: Mapping[str, object] = {"boundary": None, "encoding": "json", "rejects": [], "epoch": 1, "at": [], **more}
     packed = struct.pack(f"<{len(stimes)}q", *stimes)
-    header = "TUPLES", said["epoch"], "u", first, packed, said["boundary"], said["encoding"], 0, said["rejects"]
-    whole = record(offset, *header)
+    header = "TUPLES", said["epoch"], "u", first, packed, said["boundary"], said["encoding"], 0
+    whole = record(offset, *header, said["rejects"], said["at"])
     return Raw(offset, (whole.value or b"") + payload)
 
 
@@ -90,6 +90,8 @@ def test_a_row_is_taken_by_both_or_by_neither(row: object, good: bool) -> None:
 
 
 FAR = (1 << 63) + 1_000
+EPOCHS = st.sampled_from([0, 0, 1, 1, -1, (1 << 53) + 1])
+COPIED = st.sampled_from([[], [], [], [[0, 7]], [[0, -1]], [[0, -2]], [[1 << 54, 3]]])
 KINDS = ["rows", "rows", "rows", "arrow", "payload", "garbage", "claim", "refused", "zombie"]
 
 
@@ -102,11 +104,11 @@ def logs(draw: st.DrawFn) -> list[Raw]:
         kind = draw(st.sampled_from(KINDS))
         stimes = [draw(st.integers(900, 8_000)) for _ in range(draw(st.integers(0, 3)))]
         first = max(0, seq + draw(st.sampled_from([0, 0, 0, 0, -2, 3, 1 << 63]))) % FAR
-        boundary = draw(st.sampled_from([None, None, 1_500, 2_000, 3_000, 1 << 62]))
+        boundary = draw(st.sampled_from([None, None, 1_500, 2_000, 3_000, 1 << 53, 1 << 54, -(1 << 54), 1 << 62]))
         if kind == "garbage":
             out.append(draw(st.sampled_from([Raw(offset, b"?"), Raw(offset, None), record(offset, "NOISE", 1)])))
         elif kind == "claim":
-            out.append(record(offset, "EPOCH", draw(st.integers(0, 1)), "u", draw(st.sampled_from([0, -1, 300]))))
+            out.append(record(offset, "EPOCH", draw(EPOCHS), "u", draw(st.sampled_from([0, -1, 300]))))
         elif kind == "arrow":
             rows = [GOOD] * (len(stimes) + draw(st.sampled_from([0, 0, 1])))
             out.append(batch(offset, first, stimes, arrow(rows), boundary=boundary, encoding="arrow"))
@@ -116,9 +118,8 @@ def logs(draw: st.DrawFn) -> list[Raw]:
         else:
             rows = [draw(ROWS) for _ in stimes]
             rejects = [[first + draw(st.integers(-1, 3)), "bad", b"?", 0]] if kind == "refused" else []
-            epoch = 0 if kind == "zombie" else 1
-            payload = json.dumps(rows).encode()
-            out.append(batch(offset, first, stimes, payload, boundary=boundary, rejects=rejects, epoch=epoch))
+            more = {"rejects": rejects, "epoch": 0 if kind == "zombie" else 1, "at": draw(COPIED)}
+            out.append(batch(offset, first, stimes, json.dumps(rows).encode(), boundary=boundary, **more))
         seq = first + len(stimes)
     return out
 

@@ -157,8 +157,8 @@ def numbers_out_of_all_bounds(t: HandTopics) -> None:
     """They end nothing, and cost nothing."""
     stimes = (2_900).to_bytes(8, "little")
     t.lists["b"][-1:] = [
-        (envelope("TUPLES", 1, "u", 1 << 63, stimes, None, "json", payload=b'[{"n": 1}]'), ()),
-        (envelope("TUPLES", 1, "u", 1 << 62, stimes, None, "json", payload=b'[{"n": 1}]'), ()),
+        (envelope("TUPLES", 1, "u", 1 << 53, stimes, None, "json", payload=b'[{"n": 1}]'), ()),
+        (envelope("TUPLES", 1, "u", 1 << 52, stimes, None, "json", payload=b'[{"n": 1}]'), ()),
         t.lists["b"][-1],
     ]
 

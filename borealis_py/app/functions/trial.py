@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from borealis_py.engine.applied.apply import RowFunction
 from borealis_py.engine.applied.window_apply import GroupFunction
-from borealis_py.engine.duck.faults import RowError
+from borealis_py.engine.duck_faults import RowError
 from borealis_py.engine.operators import dead_letter_values
 from borealis_py.engine.poison_rows import isolate_bad_rows
 

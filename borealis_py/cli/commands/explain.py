@@ -98,7 +98,7 @@ class _Seen:
 
 
 def _measured(context: Context, spec: AppSpec) -> _Seen:
-    from borealis_py.app.recovering.in_force import plans_in_force
+    from borealis_py.app.recovery_in_force import plans_in_force
     from borealis_py.kafka.client import listens
     from borealis_py.log.base import LogError
     from borealis_py.observe.growth import growth

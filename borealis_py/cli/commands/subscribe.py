@@ -17,6 +17,7 @@ from borealis_py.cli.console import INTERRUPTED, print_json, say
 from borealis_py.cli.context import Context, open_context
 from borealis_py.cli.options import AppName, Bootstrap, Json
 from borealis_py.config.signals import setting
+from borealis_py.query.names import base_name
 
 if TYPE_CHECKING:
     from borealis_py.app.state import AppState, Statuses
@@ -65,7 +66,7 @@ def subscribe(
     _check(state, query, view, replica)
     statuses = _statuses(context, state)
     _say_late(state, query, statuses)
-    if not _runs(state, query, statuses):
+    if not _runs(context, state, query, statuses):
         say(
             f"no replica of {query} runs: printing the results there are; more come once one runs (`borealis up`)",
             "yellow",
@@ -102,15 +103,17 @@ def _statuses(context: Context, state: AppState) -> Statuses:
         return dict(reader.newest)
 
 
-def _runs(state: AppState, query: str, statuses: Statuses) -> bool:
-    """Whether any replica of the query, or node, has reported lately."""
+def _runs(context: Context, state: AppState, query: str, statuses: Statuses) -> bool:
+    """Whether any replica of the query, or node, has reported lately; or, on a busy machine, at least lives."""
+    from borealis_py.app.liveness import alive
     from borealis_py.app.replica_health import health_of
 
     now_us = time.time_ns() // 1000
-    return any(
-        query in (node, node.partition(".")[0]) and not health_of(status, state.spec.bucket_us, now_us).gone
-        for (node, _), status in statuses.items()
-    )
+    reported = (key[0] for key, one in statuses.items() if not health_of(one, state.spec.bucket_us, now_us).gone)
+    if any(query in (node, base_name(node)) for node in reported):
+        return True
+    living = (one.node for one in alive(context.log, state.name, len(state.runs.all_nodes)))
+    return any(query in (node, base_name(node)) for node in living)
 
 
 def _say_late(state: AppState, query: str, statuses: Statuses, but: Statuses | None = None) -> None:

@@ -103,7 +103,7 @@ def up(
     from borealis_py.app.loader import load_spec
     from borealis_py.app.process_spec import ProcessSpec
     from borealis_py.app.replicas import ReplicaProcesses
-    from borealis_py.app.sources.ended import ended_sources
+    from borealis_py.app.source_ended import ended_sources
     from borealis_py.app.timing import differences
     from borealis_py.app.up_lock import alone
     from borealis_py.log.clock import apart

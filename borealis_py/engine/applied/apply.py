@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from borealis_py.engine.applied.called import CalledFunction
 from borealis_py.engine.classes import OperatorClass
-from borealis_py.engine.duck.faults import RowError
+from borealis_py.engine.duck_faults import RowError
 from borealis_py.engine.operators import NodeOutputs, Rows, Slice, without_bad_rows
 from borealis_py.engine.row_limit import larger
 from borealis_py.engine.rows import buckets_of, by_bucket, joined

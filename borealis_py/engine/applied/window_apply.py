@@ -9,8 +9,8 @@ import numpy as np
 import pyarrow as pa
 
 from borealis_py.engine.applied.called import CalledFunction
-from borealis_py.engine.duck.faults import RowError
-from borealis_py.engine.duck.statement import Statement
+from borealis_py.engine.duck_faults import RowError
+from borealis_py.engine.duck_statement import Statement
 from borealis_py.engine.operators import Partial, Rows, Slice, WindowedOperator, dead_letter_values, refuse_window
 from borealis_py.engine.poison_rows import group_numbers
 from borealis_py.engine.row_limit import larger

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 import numpy as np
 import pyarrow as pa
 
-from borealis_py.engine.duck.statement import Statement
+from borealis_py.engine.duck_statement import Statement
 from borealis_py.engine.expressions import ExpressionPlace, parse, sql_of
 from borealis_py.engine.keyed.distinct import DistinctOperator
 from borealis_py.engine.keyed.join import JoinOperator

@@ -17,7 +17,8 @@ import numpy as np
 import pyarrow as pa
 
 from borealis_py.engine.classes import OperatorClass
-from borealis_py.engine.duck.statement import Statement
+from borealis_py.engine.duck_statement import Statement
+from borealis_py.engine.increments import StatePart
 from borealis_py.engine.keyed.keeping import KeepingOperator, check_memory
 from borealis_py.engine.keyed.kept_rows import (
     HASH,
@@ -32,7 +33,6 @@ from borealis_py.engine.keyed.kept_rows import (
     usable,
 )
 from borealis_py.engine.operators import NodeOutputs, Partial, Rows, Slice, dead_letter_values, readable
-from borealis_py.engine.state.increments import StatePart
 from borealis_py.query.names import STIME
 from sunion.model import Reject
 

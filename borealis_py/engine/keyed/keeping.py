@@ -11,10 +11,10 @@ import numpy as np
 import pyarrow as pa
 
 from borealis_py.engine.classes import OperatorClass
-from borealis_py.engine.duck.statement import Statement
+from borealis_py.engine.duck_statement import Statement
+from borealis_py.engine.increments import StatePart
 from borealis_py.engine.keyed.kept_rows import Kept, KeptRows, hashed
 from borealis_py.engine.operators import NodeOutputs, Partial, Rows, Slice
-from borealis_py.engine.state.increments import StatePart
 from borealis_py.query.names import STIME
 from sunion.errors import EngineOutOfMemory
 

@@ -17,10 +17,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from borealis_py.engine.duck.statement import Statement
+from borealis_py.engine.duck_statement import Statement
+from borealis_py.engine.increments import PartIncrement, grown
 from borealis_py.engine.operators import Partial
 from borealis_py.engine.rows import buckets_of, row_sizes, runs_of
-from borealis_py.engine.state.increments import PartIncrement, grown
 from borealis_py.query.names import STIME
 from borealis_py.types.arrow import stored
 
@@ -132,7 +132,7 @@ class KeptRows:
         return self.schema.remove(self.schema.get_field_index(PLACE))
 
     def increment(self, before: Sequence[Partial], after: Sequence[Partial], since: int, end: int) -> PartIncrement:
-        """`engine.state.increments.StatePart`: the rows that came since. Blocks follow from them."""
+        """`engine.increments.StatePart`: the rows that came since. Blocks follow from them."""
         found = self.between(after, since * self.width_us, end * self.width_us)
         columns = self.row_schema
         rows = taken(after, found, columns.names) if len(found.row) else pa.RecordBatch.from_pylist([], columns)
@@ -141,7 +141,7 @@ class KeptRows:
         return PartIncrement(rows=rows)
 
     def grown(self, before: Sequence[Partial], by: PartIncrement, end: int) -> tuple[Partial, ...]:
-        """`engine.state.increments.StatePart`."""
+        """`engine.increments.StatePart`."""
         if by.rows is None:
             return grown(before, by)
         rows = by.rows if by.rows.num_rows else None

@@ -13,7 +13,7 @@ import msgspec
 import numpy as np
 import pyarrow as pa
 
-from borealis_py.engine.duck.statement import Statement
+from borealis_py.engine.duck_statement import Statement
 from borealis_py.engine.keyed.keeping import ComparingOperator, NewRows
 from borealis_py.engine.keyed.kept_rows import Found, Probes, taken
 from borealis_py.engine.operators import Partial, Rows, Slice, dead_letter_values

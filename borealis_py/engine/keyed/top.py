@@ -12,7 +12,7 @@ from collections.abc import Sequence
 import pyarrow as pa
 
 from borealis_py.engine import aggregates as agg
-from borealis_py.engine.duck.statement import Statement
+from borealis_py.engine.duck_statement import Statement
 from borealis_py.engine.expressions import ExpressionPlace, OrderTerm, parse_order, sql_of
 from borealis_py.engine.keyed.build import is_key
 from borealis_py.engine.operators import WindowOperator

@@ -86,7 +86,8 @@ class IngressHost:
             while not self.stop.is_set() and any(member.code is None for member in members):
                 woken.clear()
                 for member in members:
-                    member.turn(self._clock.wall_us(), self._log_us())
+                    if member.due(now_us := self._clock.wall_us()):
+                        member.turn(now_us, self._log_us())
                 due = [at for member in members if (at := member.next_wakeup()) is not None]
                 if due:
                     woken.wait(min(STOP_LOOK_S, max(0.0, (min(due) - self._clock.wall_us()) / 1e6)))

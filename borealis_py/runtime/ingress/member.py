@@ -57,11 +57,23 @@ class TopicSession(Protocol):
     def close(self) -> None: ...
 
 
+class Roused:
+    """Called in any thread when something has arrived for one member: notes that (`there`), and wakes the loop."""
+
+    def __init__(self, wake: Callable[[], None]) -> None:
+        self.there = True
+        self._wake = wake
+
+    def __call__(self) -> None:
+        self.there = True
+        self._wake()
+
+
 class TopicMember:
     """Args:
     source: the source that it writes. ingress: the process's index. topic, cluster: what it reads.
     begin: opens a session with this uid. new_uid: unique for ever.
-    tell: takes each status. http: see `IngressStatus`.
+    tell: takes each status. http: see `IngressStatus`. roused: what its session wakes; None: a turn is always due.
     """
 
     def __init__(
@@ -74,7 +86,9 @@ class TopicMember:
         new_uid: Callable[[], str],
         tell: Callable[[IngressStatus], None],
         http: str = "",
+        roused: Roused | None = None,
     ) -> None:
+        self._roused = roused
         self.code: ExitCode | None = None
         """How it has ended for good; None: it has not."""
         self._status = IngressStatus(
@@ -94,8 +108,7 @@ class TopicMember:
         self._begin, self._new_uid, self._tell = begin, new_uid, tell
         self._session: TopicSession | None = None
         self._uid = ""
-        self._again_us = 0
-        self._report_us = 0
+        self._again_us = self._report_us = self._turned_us = 0
         self._told: tuple[IngressRole, str] | None = None
         self._over = IngressRole.STOPPED
         """The role after its end for good."""
@@ -107,10 +120,20 @@ class TopicMember:
         """Columns that no record has had, as last logged."""
         self._log = log.bind(source=source, ingress=ingress, topic=topic)
 
+    def due(self, now_us: int) -> bool:
+        """Whether a turn has something to do: other members' arrivals are not its own."""
+        if self._roused is None or self._roused.there:
+            return True
+        at = self.next_wakeup()
+        return at is not None and (at <= now_us or now_us < self._turned_us)  # a clock set back says nothing
+
     def turn(self, now_us: int, log_us: int | None = None) -> None:
         """Do what is due, and report. Never raises for what a session meets."""
         if self.code is not None:
             return
+        self._turned_us = now_us
+        if self._roused is not None:
+            self._roused.there = False
         why = ""
         try:
             if self._session is None and now_us >= self._again_us:

@@ -9,12 +9,13 @@ from functools import partial
 
 from borealis_py.app.clocks import ask_for_time
 from borealis_py.app.process_spec import ProcessSpec
-from borealis_py.app.sources.copying import plan_of
+from borealis_py.app.source_copying import plan_of
 from borealis_py.app.state import AppState, read_app
 from borealis_py.ingress.catch_up import BacklogFronts
 from borealis_py.ingress.decoder import TopicDecoder
 from borealis_py.ingress.decoders import decoder_for
 from borealis_py.ingress.session import IngressSession
+from borealis_py.kafka.clients import KafkaClients
 from borealis_py.kafka.log import KafkaLog
 from borealis_py.kafka.schema_registry import ConfluentRegistry
 from borealis_py.log.base import Wake
@@ -26,7 +27,7 @@ from borealis_py.protocol.settings import SettingsError
 from borealis_py.query.ingress_spec import IngressSpec
 from borealis_py.runtime.ingress.after_end import stay
 from borealis_py.runtime.ingress.host import IngressHost, StatusSender
-from borealis_py.runtime.ingress.member import TopicMember
+from borealis_py.runtime.ingress.member import Roused, TopicMember
 from borealis_py.runtime.ingress.reporting import ReportedSession
 from borealis_py.runtime.process_notes import ProcessNotes
 
@@ -57,7 +58,11 @@ def open_ingress(
         )
         for source, spec in state.spec.ingresses.items()
     }
-    clusters = {source: process.cluster(spec.cluster) for source, spec in state.spec.ingresses.items()}
+    clusters = {
+        name: KafkaClients(process.cluster(name)) for name in {s.cluster for s in state.spec.ingresses.values()}
+    }
+    for cluster in clusters.values():
+        closing.callback(cluster.close)
     board = IngressRegistry(state, [(source, index) for source in state.spec.ingresses])
     url = open_http(process.http, Routes(board, IngressCollector(board)), closing)
     appender = kafka.appender(lambda: None)
@@ -65,20 +70,13 @@ def open_ingress(
     sender = StatusSender(app, appender, beside.seen_ingress(board))
     catch_up = BacklogFronts()
 
+    def member(source: str, spec: IngressSpec, roused: Roused) -> TopicMember:
+        begin = partial(_begin, state, source, index, kafka, clusters[spec.cluster], decoders[source], roused, catch_up)
+        uid = partial(_new_uid, run)
+        return TopicMember(source, index, spec.topic, spec.cluster, begin, uid, sender.send, url, roused)
+
     def members(wake: Wake) -> list[TopicMember]:
-        return [
-            TopicMember(
-                source,
-                index,
-                spec.topic,
-                spec.cluster,
-                partial(_begin, state, source, index, kafka, clusters[source], decoders[source], wake, catch_up),
-                partial(_new_uid, run),
-                sender.send,
-                url,
-            )
-            for source, spec in state.spec.ingresses.items()
-        ]
+        return [member(source, spec, Roused(wake)) for source, spec in state.spec.ingresses.items()]
 
     # what a supervisor started ends, and is not started again; a container engine starts whatever ends
     after_end = None if run else partial(stay, kafka, app, state.app_uid)
@@ -90,7 +88,7 @@ def _begin(
     source: str,
     index: int,
     kafka: KafkaLog,
-    cluster: KafkaLog,
+    cluster: KafkaClients,
     decoder: TopicDecoder,
     wake: Callable[[], None],
     catch_up: BacklogFronts,

@@ -14,6 +14,9 @@ from sunion.model import FOREVER
 SILENT_US = 500_000
 """How much longer than expected an input's boundary may lag before it is called silent: records and answers travel."""
 
+FRESH_US = 100_000
+"""How long a report holds unless the role or its reasons change: to make one costs as much as a turn."""
+
 
 class ReportedSession:
     """A session with its report. `spec`: of the ingress of `source`; `bucket_us`: the app's bucket width;
@@ -29,7 +32,10 @@ class ReportedSession:
     ) -> None:
         self._absent = absent
         self._session, self._source, self._spec, self._bucket_us = session, source, spec, bucket_us
-        self._now_us = 0
+        self._now_us = self._made_us = 0
+        self._made = SessionReport(IngressRole.STARTING)
+        self._known: tuple[object, ...] = ()
+        """What the report was made of that is to be told at once."""
 
     def turn(self, now_us: int, log_us: int | None) -> None:
         self._now_us = now_us
@@ -42,6 +48,14 @@ class ReportedSession:
         self._session.close()
 
     def report(self) -> SessionReport:
+        session = self._session
+        known = session.state, session.following, session.silent, session.absent, session.missing, session.settings
+        fresh = self._made_us <= self._now_us < self._made_us + FRESH_US
+        if not fresh or known != self._known:
+            self._made, self._made_us, self._known = self._make(), self._now_us, known
+        return self._made
+
+    def _make(self) -> SessionReport:
         session = self._session
         if not session.owner:
             role = IngressRole.STANDBY if session.following else IngressRole.STARTING

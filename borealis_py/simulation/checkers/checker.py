@@ -46,9 +46,8 @@ def judge(world: SimulatedWorld, observer: Observer) -> None:
     truths = compute_all(s, sources, world.wiring.teller)
     transactions_fit(world.log.transactions, s.timing)
     transactions_fit(world.log.mends, s.timing, HIDDEN)
-    for redos in world.wiring.redos:
-        if redos.disagreements:
-            raise Violation("redo", redos.disagreements[0])
+    for why in (*world.wiring.disagreements, *(why for redos in world.wiring.redos for why in redos.disagreements)):
+        raise Violation("redo", why)
     letters = _letters(world)
     lost = {plan.name: published_gaps(world, plan.name) for plan in s.nodes}
     _inputs(world, observer, sources, letters, lost)

@@ -76,7 +76,9 @@ class Auditor:
         if not all(self._client.reaches(feed.topic) for feed in feeds):
             return None
         letters = DeadLetterSpec(self._letters, {QUERY: (self._progress,)}, dict.fromkeys(self._sources, (QUERY,)))
-        spec = AuditSpec(self._work, corrected, self._progress, self.wiring.origin, False, letters, self.kept, True)
+        spec = AuditSpec(
+            self._work, corrected, self._progress, self.wiring.origin, False, letters, self.kept, True, 0.0
+        )
         result = audit(spec)
         self.after(result)
         return result

@@ -25,6 +25,8 @@ from borealis_py.protocol.settings import Delays, budget
 from borealis_py.query.spec import Partitioning, Serves
 from borealis_py.simulation.cluster.checkpoints import Disk, MemoryCheckpoints, MemoryPlace
 from borealis_py.simulation.cluster.clock import Scheduler
+from borealis_py.simulation.cluster.driver import SimDriver, SimExecutor
+from borealis_py.simulation.cluster.kept_in_topics import Keeper, TopicPlace
 from borealis_py.simulation.cluster.processes import LocalClock
 from borealis_py.simulation.cluster.roles import (
     ClientProcess,
@@ -40,6 +42,7 @@ from borealis_py.simulation.cluster.trimming import Deleted, TrimmingHost, trimm
 from borealis_py.simulation.log.client import MemoryClient, MemoryLog
 from borealis_py.simulation.runner.scenario import Scenario, SimulatedNode
 from borealis_py.simulation.witness.recorder import HeardRedos, Recorder, Recording, RecordingLog
+from reconcile.redo_client import RemoteRedo
 from reconcile.replay_context import ReplayContext
 from sunion import model
 from sunion.bucket import Buckets
@@ -76,6 +79,9 @@ class Builder:
         """Which replicas have met a log without what they needed, and what they said of it."""
         self.redos: list[SimRedos] = []
         self.heard: list[Recording] = []
+        self._drivers: dict[tuple[str, int], SimDriver] = {}
+        self.disagreements: list[str] = []
+        """Why jobs that were sent to drivers found that the log disagrees with what a replica had read."""
         self._standing: dict[str, Recorder] = {}
         """What standbys have read, by the name of their process."""
         """For every process that was a replica, what it has read and written."""
@@ -104,7 +110,16 @@ class Builder:
         s = self.scenario
         cut = {plan.name: plan.replicas for plan in s.nodes if plan.name != QUERY}
         exchanges = {plan.name: plan.exchange for plan in s.nodes}
-        return topics.of_app(self.app, list(s.source_names), {QUERY: self.plans[QUERY].replicas}, cut, exchanges)
+        specs = topics.of_app(self.app, list(s.source_names), {QUERY: self.plans[QUERY].replicas}, cut, exchanges)
+        if not s.by_topics:
+            return specs
+        replicas = {plan.name: plan.replicas for plan in s.nodes}
+        files = [
+            TopicSpec(topics.kept_files(self.app, f"{name}.r{k}"), config=topics.KEPT_FILES)
+            for name, count in replicas.items()
+            for k in range(count)
+        ]
+        return [*specs, *topics.of_redos(self.app, replicas), *files]
 
     def make_topics(self) -> None:
         """Create the topics and the description."""
@@ -262,11 +277,19 @@ class Builder:
         work = self.work(node, self.log.client(f"{self.prefix}spark.{node}.{index}"))
         redos = HeardRedos(work.open(), client, self.sparks[node][index], rng, ear, s.spark)
         redos.rows_us = s.rows_us
-        place, most = MemoryPlace(self.disks[node], node, index), increments_of(spec.recovery)
+        most = increments_of(spec.recovery)
+        place = (
+            TopicPlace(self.disks[node], node, index, Keeper(self.log, client, self.app))
+            if s.by_topics
+            else MemoryPlace(self.disks[node], node, index)
+        )
         store = MemoryCheckpoints(place, spec.query_hash, kernel, most, self.scheduler, rng, writing, ear.saves)
         redos.peers = Peers(spec, store, kernel)
         clock = LocalClock(self.scheduler, rng.randrange(10_000_000_000), skew_us)
         self.log.client(name).wall_us = clock.wall_us
+        if s.by_topics and s.spark:
+            address, within_s = self._driver(node, index).address(name), s.timing.redo_deadline_us / 1e6
+            redos.remote = RemoteRedo(client, address, kernel, lambda: redos.wake(), clock, within_s)
 
         def turned(process: ReplicaProcess) -> None:
             losing, heard = process.replica.manager.losing, ear.heard
@@ -300,6 +323,27 @@ class Builder:
         self.heard.append(ear.heard)
         self.redos.append(redos)
         return process
+
+    def _driver(self, node: str, index: int) -> SimDriver:
+        """The driver of a replica index, which outlives its processes."""
+        found = self._drivers.get((node, index))
+        if found is None:
+            name, rng = (
+                f"{self.prefix}driver.{node}.{index}",
+                random.Random(f"{self.scenario.seed} driver {node} {index}"),
+            )
+            executor = SimExecutor(
+                self.work(node, self.log.client(f"{self.prefix}spark.{node}.{index}")).open(),
+                self.sparks[node][index],
+                self.scheduler,
+                rng,
+                self.scenario.rows_us,
+                self.disagreements,
+            )
+            feeds = topics.redo_feeds(self.app, node, index)
+            clock = LocalClock(self.scheduler, rng.randrange(10_000_000_000))
+            found = self._drivers[node, index] = SimDriver(self.log.client(name), clock, executor, node, *feeds)
+        return found
 
     def standby(
         self,

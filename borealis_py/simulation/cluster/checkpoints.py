@@ -49,10 +49,12 @@ class File:
 
 @dataclass
 class Disk:
-    """The checkpoints of one replica index, as files by name; survives its processes. `broken`: writes fail."""
+    """The checkpoints of one replica index, as files by name; survives its processes. `broken`: writes fail.
+    `in_topic`: what its topic holds, if it has one."""
 
     files: dict[str, File] = field(default_factory=dict)
     broken: int = 0
+    in_topic: dict[str, bytes] = field(default_factory=dict)
 
     def tear(self, a_base: bool = False) -> None:
         """The newest file, or the newest base, turns out to be truncated."""
@@ -106,8 +108,12 @@ class MemoryPlace:
         return f"{self._node}.r{self._replica}"
 
     @property
+    def _disk(self) -> Disk:
+        return self._disks[self._replica]
+
+    @property
     def _files(self) -> dict[str, File]:
-        return self._disks[self._replica].files
+        return self._disk.files
 
     def prepare(self) -> None:
         """It is there."""
@@ -124,10 +130,17 @@ class MemoryPlace:
         return {name: content_or_error(self, name) for name in names}
 
     def write(self, name: str, content: bytes) -> None:
-        if self._disks[self._replica].broken:
-            raise OSError("simulated: no space left")
+        self._refuse_if_broken()
         below = self.last if "-" in name else None
         self._files[name] = self.last = replace(self.note, name=name, content=content, below=below)
+
+    def leave(self, file: File) -> None:
+        """The process dies in the middle of writing this."""
+        self._files.setdefault(file.name, file)
+
+    def _refuse_if_broken(self) -> None:
+        if self._disk.broken:
+            raise OSError("simulated: no space left")
 
     def remove(self, *names: str) -> None:
         for name in names:
@@ -188,7 +201,7 @@ class MemoryCheckpoints(CheckpointStore):
             left = File(f"{0:020d}{SUFFIX}", b"", torn=True)
             if not name.is_base:  # a base would take the place of one that is kept
                 left = replace(self._note(self._busy), name=str(name), content=content, below=self._here.last).cut()
-            self._here._files.setdefault(left.name, left)
+            self._here.leave(left)
         self._alive = False
 
     def _land(self, checkpoint: SaveCheckpoint) -> None:

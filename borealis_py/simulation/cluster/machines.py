@@ -143,7 +143,7 @@ class ReplicaMachine(Machine):
             _known_to_be_over(self._wiring, True, f"{name}: {exc}")
             self.give_up(str(exc))
             return None
-        except LogError:
+        except (LogError, OSError):
             return None
         except RetentionLost as exc:
             self._wiring.retention_errors.append(f"{name}: {exc}")

@@ -12,6 +12,7 @@ from borealis_py.protocol.redo import RedoDone, RedoFailed, RedoJob, RedoPlace, 
 from borealis_py.simulation.cluster.clock import Scheduler
 from borealis_py.simulation.log.client import MemoryClient
 from borealis_py.simulation.log.latency import Delay, between
+from reconcile.redo_client import RedoRunner
 from reconcile.redo_job import describe, failed, run_job
 from reconcile.replay import RangeGone, ReplayError
 from reconcile.replay_context import OpenReplayContext
@@ -44,12 +45,20 @@ class FlakyEngine:
         return bool(self.shares) and rng.random() < max(self.shares)
 
 
+def spark_takes_us(mode: str, rng: random.Random) -> int:
+    """How long a job takes on a Spark in this mode, apart from its rows."""
+    return 5_000 if mode == "gone" else (_SLOW if mode in ("slow", "late") else _JOB)(rng)
+
+
 class SimRedos:
     """Implements `reconcile.redo_client.RedoRouter`: the correct result after a while, or what `spark` makes of it.
 
     Modes: "ok"; "slow" (past the deadline now and then); "late" (slow, and answers even when cancelled, like an answer
     that was already in flight); "fail"; "memory" (fails after a while); "hang"; "gone" (fails at once, running jobs
     included). Local jobs only fail, in mode "fail". Jobs with a peer adopt its checkpoint.
+
+    Attributes:
+        remote: by which jobs go to Spark as in production; None: this does what `spark` makes of them.
     """
 
     def __init__(
@@ -58,8 +67,9 @@ class SimRedos:
         self.on_spark = on_spark
         self.disagreements: list[str] = []
         self.peers: Peers | None = None
+        self.remote: RedoRunner | None = None
         self.adopted = 0
-        self.wake: Wake = _asleep
+        self.wake: Wake = asleep
         self.rows_us: Callable[[int], int] = _at_once
         self._opened, self._client, self._spark, self._rng = opened, client, spark, rng
         self._scheduler: Scheduler = client.log.scheduler
@@ -67,6 +77,9 @@ class SimRedos:
         self._ready: list[RedoResult] = []
 
     def submit_job(self, job: RedoJob, place: RedoPlace) -> None:
+        if place is RedoPlace.SPARK and self.remote is not None:
+            self.remote.submit_job(job)
+            return
         mode, local = self._spark.mode, place is RedoPlace.LOG
         self._expected.add(job.id)
         if place is RedoPlace.PEER:
@@ -74,18 +87,20 @@ class SimRedos:
             return
         if mode == "hang" and not local:
             return
-        delay = _LOCAL if local else _SLOW if mode in ("slow", "late") else _JOB
-        after = 5_000 if mode == "gone" and not local else delay(self._rng) + self.rows_us(job.rows)
+        after = _LOCAL(self._rng) if local else spark_takes_us(mode, self._rng)
+        after += self.rows_us(job.rows) if local or mode != "gone" else 0
         fails = (mode == "fail" and self._rng.random() < 0.5) if local else mode in ("fail", "gone", "memory")
         stubborn = mode == "late" and not local
         self._scheduler.after(after, lambda: self._answer(job, local, fails, stubborn, after / 1e6))
 
     def poll_results(self) -> list[RedoResult]:
         ready, self._ready = self._ready, []
-        return ready
+        return ready if self.remote is None else [*ready, *self.remote.poll_results()]
 
     def cancel_job(self, job_id: int) -> None:
         self._expected.discard(job_id)
+        if self.remote is not None:
+            self.remote.cancel_job(job_id)
 
     def close(self) -> None:
         self._expected.clear()
@@ -122,7 +137,7 @@ class SimRedos:
         return RedoDone(job.id, state, outputs, "inline" if local else "spark", seconds)
 
 
-def _asleep() -> None:
+def asleep() -> None:
     pass
 
 

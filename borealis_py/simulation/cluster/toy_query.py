@@ -77,7 +77,7 @@ class _Raises:
     """Implements `engine.poison_rows.Runs`: fails as a whole on any poison, like an engine on a value."""
 
     def run(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        from borealis_py.engine.duck.faults import RowError
+        from borealis_py.engine.duck_faults import RowError
 
         if POISON in batch.column(0).to_pylist():
             raise RowError("poison: the engine raised", sure=False)

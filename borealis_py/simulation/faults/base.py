@@ -76,5 +76,12 @@ def of_all(machines: Sequence[Machine], do: Callable[[Machine], object]) -> Undo
     return all_of_them
 
 
+def disturbed(machines: Sequence[Machine]) -> UndoFault:
+    """Something is wrong on these machines from now on, until the result is called."""
+    for machine in machines:
+        machine.disturb()
+    return of_all(machines, lambda machine: machine.settle())
+
+
 def nothing() -> None:
     """Undo nothing."""

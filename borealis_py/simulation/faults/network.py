@@ -12,6 +12,7 @@ import msgspec
 
 from borealis_py.log.base import NewRecord
 from borealis_py.log.records import BatchHeader, EnvelopeError, pack, unpack_source
+from borealis_py.log.topics import transactional_id
 from borealis_py.simulation.cluster.processes import Machine
 from borealis_py.simulation.cluster.world import SimulatedWorld
 from borealis_py.simulation.faults.base import (
@@ -19,6 +20,7 @@ from borealis_py.simulation.faults.base import (
     UndoFault,
     again_and_again,
     chance,
+    disturbed,
     node_of,
     nothing,
     of_all,
@@ -30,6 +32,9 @@ from borealis_py.simulation.log.connection import Refusal
 from borealis_py.simulation.log.latency import Delay, Latencies, between
 from borealis_py.simulation.log.network import Cut, CutDirection, cut_of
 from borealis_py.simulation.runner.scenario import Fault
+
+_THROTTLED_US = 1_000_000
+_THROTTLED = between(300_000, _THROTTLED_US)
 
 
 def _cut(machines: Sequence[Machine], cut: Cut) -> UndoFault:
@@ -75,17 +80,85 @@ def _broker_gone(world: SimulatedWorld, fault: Fault) -> UndoFault:
 def _leader(world: SimulatedWorld, fault: Fault) -> UndoFault:
     """Some topics lose their leader for a while: appends wait, and reads return nothing."""
     rng = chance(world, fault)
-    topics = _some(frozenset(t for t in world.log.broker.topics() if t.startswith(f"{world.wiring.app}.")), rng)
-    for machine in (*world.sources, *world.replicas):
-        machine.disturb()
+    topics = _some(_topics(world), rng)
+    settle = disturbed([*world.sources, *world.replicas])
     world.log.depose(sorted(topics))
 
     def undo() -> None:
         world.log.elect(sorted(topics))
-        for machine in (*world.sources, *world.replicas):
-            machine.settle()
+        settle()
 
     return undo
+
+
+def _lagging(world: SimulatedWorld, fault: Fault) -> UndoFault:
+    """The followers of some topics fall behind; "truncated": they become leaders in the end."""
+    topics = _some(_topics(world), chance(world, fault))
+    truncated = fault.detail == "truncated"
+    if truncated:
+        topics &= _sent(world)
+    settle = disturbed([*world.sources, *world.replicas])
+    release = world.log.hold(sorted(topics))
+
+    def undo() -> None:
+        release(truncated)
+        settle()
+
+    return undo
+
+
+def _coordinator(world: SimulatedWorld, fault: Fault) -> UndoFault:
+    """The coordinators of transactions move: for a while none answers, but to the neighbour, which suffers no fault."""
+    settle, prefix = disturbed(world.replicas), f"{world.wiring.app}."
+    world.log.coordinators_away.append(prefix)
+
+    def undo() -> None:
+        world.log.coordinators_away.remove(prefix)
+        settle()
+
+    return undo
+
+
+def _open_transaction(world: SimulatedWorld, fault: Fault) -> UndoFault:
+    """Somebody else has written into some topics, and neither commits nor aborts."""
+    broker, stranger = world.log.broker, f"stranger {len(world.struck)} of {world.wiring.app_uid}"
+    topics = _some(_topics(world), chance(world, fault))
+    feeds = [partition.feed for topic in sorted(topics) for partition in broker.partitions(topic)]
+    settle = disturbed([*world.sources, *world.replicas])
+    epoch = broker.init_producer(stranger)
+    partitions = [broker.partition(feed) for feed in feeds]
+    broker.write(stranger, epoch, [NewRecord(feed, b"a stranger's", b"key") for feed in feeds])
+
+    def undo() -> None:
+        broker.abort(stranger, epoch)
+        for partition in partitions:
+            if stranger in partition.undecided and not partition.deleted:  # even this marker may have been lost
+                partition.finish(stranger, False, world.scheduler.now_us)
+        settle()
+
+    return undo
+
+
+def _id_expired(world: SimulatedWorld, fault: Fault) -> UndoFault:
+    """The broker forgets the transactional id of a node."""
+    plan = world.scenario.nodes[fault.index % len(world.scenario.nodes)]
+    world.log.broker.forget(transactional_id(world.wiring.app, plan.name))
+    return nothing
+
+
+def _topics(world: SimulatedWorld) -> frozenset[str]:
+    return frozenset(t for t in world.log.broker.topics() if t.startswith(f"{world.wiring.app}."))
+
+
+def _sent(world: SimulatedWorld) -> frozenset[str]:
+    """The topics whose writers wait for each record to be acknowledged: not those written in transactions, nor those of
+    which this world only keeps that something was said in the end."""
+    own = {
+        topic
+        for replica in world.replicas
+        for topic in (replica.spec.own_feeds[0].topic, replica.spec.control_feed.topic)
+    }
+    return frozenset(own | {source.feed.topic for source in world.sources})
 
 
 def _resets(world: SimulatedWorld, fault: Fault) -> UndoFault:
@@ -109,7 +182,10 @@ def _off_and_on(
     return again_and_again(world, fault, once, pause_us)
 
 
-def _slowed(world: SimulatedWorld, machine: Machine, make: Callable[[Latencies], Latencies]) -> UndoFault:
+def _slowed(
+    world: SimulatedWorld, machine: Machine, make: Callable[[Latencies], Latencies], on_its_way_us: int = 0
+) -> UndoFault:
+    """`on_its_way_us`: how long answers are still on their way when it is over."""
     slow = make(world.scenario.latencies)
     machine.disturb()
     names = [process.name for process in machine.processes]
@@ -119,9 +195,21 @@ def _slowed(world: SimulatedWorld, machine: Machine, make: Callable[[Latencies],
     def undo() -> None:
         for name in names:
             world.log.link(name).fast(slow)
-        machine.settle()
+        if on_its_way_us:
+            world.scheduler.after(on_its_way_us, machine.settle)
+        else:
+            machine.settle()
 
     return undo
+
+
+def _quota(world: SimulatedWorld, fault: Fault) -> UndoFault:
+    """The broker throttles: every answer waits, up to a second."""
+    return _slowed(world, replica_of(world, fault), lambda d: _every(d, _THROTTLED), _THROTTLED_US)
+
+
+def _source_quota(world: SimulatedWorld, fault: Fault) -> UndoFault:
+    return _slowed(world, source_of(world, fault), lambda d: _every(d, _THROTTLED), _THROTTLED_US)
 
 
 def _every(delays: Latencies, one: Delay) -> Latencies:
@@ -261,6 +349,12 @@ FAULTS: dict[str, Doing] = {
     "source_cut": _source_cut,
     "broker_gone": _broker_gone,
     "leader": _leader,
+    "lagging": _lagging,
+    "coordinator": _coordinator,
+    "open_transaction": _open_transaction,
+    "id_expired": _id_expired,
+    "quota": _quota,
+    "source_quota": _source_quota,
     "resets": _resets,
     "loss": _loss,
     "slow": _slow,

@@ -19,9 +19,9 @@ from borealis_py.simulation.faults.base import (
     UndoFault,
     again_and_again,
     chance,
+    disturbed,
     node_of,
     nothing,
-    of_all,
     replica_of,
 )
 from borealis_py.simulation.runner.scenario import Fault
@@ -66,13 +66,12 @@ def _expired(world: SimulatedWorld, fault: Fault) -> UndoFault:
 def _made_again(world: SimulatedWorld, fault: Fault) -> UndoFault:
     """The control topic is deleted, and recreated after a while: everything in it is repeated in time."""
     topic, admin = topics.control(APP), world.log.client("admin").admin()
-    for machine in world.replicas:
-        machine.disturb()
+    settle = disturbed(world.replicas)
     admin.delete([topic])
 
     def undo() -> None:
         admin.create([TopicSpec(topic, len(world.scenario.nodes))])
-        of_all(world.replicas, lambda machine: machine.settle())()
+        settle()
 
     return undo
 
@@ -81,7 +80,8 @@ def _compacted(world: SimulatedWorld, fault: Fault) -> UndoFault:
     """The log cleaner repeatedly compacts the compacted topics, whoever is reading them."""
 
     def once(rng: random.Random) -> tuple[UndoFault, int]:
-        for topic in [topics.settings(APP), *(topics.progress(APP, plan.name) for plan in world.scenario.nodes)]:
+        nodes = [plan.name for plan in world.scenario.nodes]
+        for topic in [topics.settings(APP), *(topics.progress(APP, name) for name in nodes), *_kept_files(world)]:
             partition = world.log.broker.partition(Feed(topic))
             partition.compact(rng.choice((partition.stable_end, rng.randint(0, partition.stable_end))))
         return nothing, 1
@@ -121,6 +121,44 @@ def _bad_progress_record(world: SimulatedWorld, rng: random.Random, detail: str)
     )
     text = json.dumps({**said, **rng.choice(wrongs)}).encode()
     return rng.choice((b"0", b"0", b"0", b"", b"1")), rng.choice((text, text, *NO_JSON, *NO_STRUCT))
+
+
+def _scribbles(world: SimulatedWorld, fault: Fault) -> UndoFault:
+    """Garbage, and repeated messages, in the topics of checkpoints, redos and acknowledgements."""
+    log, machines = world.log, world.replicas
+    redos = [feed for m in machines for feed in topics.redo_feeds(APP, m.node, m.index)]
+
+    def once(rng: random.Random) -> tuple[UndoFault, int]:
+        for topic in _kept_files(world):
+            key = f"{rng.choice(('x', '', '5-3.ckpt'))}/{rng.choice((-1, 0, 7, 10**30, 'x', ''))}".encode()
+            _scribble(world, Feed(topic), rng.choice((key, key, b"\xff/0", b"")), rng)
+        for feed in (feed for feed in redos if log.broker.exists(feed.topic)):
+            _scribble(world, feed, None, rng)
+            if before := log.committed(feed)[-20:]:
+                log.broker.append(NewRecord(feed, _altered(rng.choice(before).value or b"", rng)))
+        acks = Feed(topics.acks(APP))
+        keys = [record.key for record in log.committed(acks)[-20:]] if log.broker.exists(acks.topic) else []
+        _scribble(world, acks, rng.choice((*keys, b"", None, b"\xff")), rng)
+        return nothing, 1
+
+    return again_and_again(world, fault, once, 400_000)
+
+
+def _scribble(world: SimulatedWorld, feed: Feed, key: bytes | None, rng: random.Random) -> None:
+    if world.log.broker.exists(feed.topic):
+        world.log.broker.append(NewRecord(feed, rng.choice((*NO_JSON, *NO_STRUCT)), key))
+
+
+def _altered(message: bytes, rng: random.Random) -> bytes:
+    """The same message again, or cut off."""
+    if not message or rng.random() < 0.5:
+        return message
+    return message[: rng.randrange(len(message))]
+
+
+def _kept_files(world: SimulatedWorld) -> list[str]:
+    names = [topics.kept_files(APP, f"{m.node}.r{m.index}") for m in world.replicas]
+    return [name for name in names if world.log.broker.exists(name)]
 
 
 def _scribbling(
@@ -205,4 +243,5 @@ FAULTS: dict[str, Doing] = {
     "bad_control": _bad_control,
     "bad_settings": _bad_settings,
     "bad_progress": _bad_progress,
+    "scribbles": _scribbles,
 }

@@ -233,13 +233,13 @@ def _late(
                 one.stime < origin_us + until_us + OBEYED_US - spec.lateness_us for _, until_us in scenario.skipped(p)
             )
             # `aged`: others' rows may have moved the boundary before it was there
-            # `unknown`: while all are given up the clock goes on, and nobody need learn that there is one more
+            # `unknown`: while all are given up the clock goes on, and nobody need have learned that there is one more
             unknown = p >= scenario.partitions and any(
-                at_us < came - origin_us < min(until_us, scenario.heal_us) + OBEYED_US
-                for at_us, until_us in scenario.abandoned()
+                came - origin_us < min(until_us, scenario.heal_us) + OBEYED_US for _, until_us in scenario.abandoned()
             )
             aged = p >= scenario.partitions and not largest[p] and one.stime < came - spec.lateness_us
-            ahead = spec.boundary == "clock" and any(
+            # by the data, too, nobody waits for a partition that, by the copying process's clock, was not there yet
+            ahead = (spec.boundary == "clock" or p >= scenario.partitions) and any(
                 came - origin_us > jump.at_us and one.stime < origin_us + jump.until_us + jump.ahead_us
                 for jump in scenario.jumps
                 if jump.ahead_us > 0

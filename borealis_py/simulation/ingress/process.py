@@ -43,6 +43,8 @@ class SimIngress:
         self.paused = False
         self.ahead_us = 0
         """By how much its wall clock is ahead of the world's, see `set_clock`."""
+        self._furthest_us = 0
+        """What its session's wall clock has shown at most."""
         self.errors: list[str] = []
         """Why it ended, each time."""
         self._scheduler, self._memory, self._plan, self._index = scheduler, memory, plan, index
@@ -61,6 +63,7 @@ class SimIngress:
         if self.session is not None or self.ended:
             return
         self._lives += 1
+        self._furthest_us = 0
         spec = self._plan.spec
         decoder = TopicDecoder(
             self._form,
@@ -106,6 +109,11 @@ class SimIngress:
         self._wake(self._lives)
 
     @property
+    def stands(self) -> bool:
+        """Whether its clock was set back, and has not caught up: a session's time never goes back."""
+        return self._scheduler.now_us + self.ahead_us < self._furthest_us
+
+    @property
     def owner(self) -> bool:
         """Whether it believes that it owns the inputs."""
         return self.session is not None and self.session.owner
@@ -120,6 +128,7 @@ class SimIngress:
         session = self.session
         if session is None or self.paused:
             return
+        self._furthest_us = max(self._furthest_us, self._scheduler.now_us + self.ahead_us)
         try:
             session.turn(self._scheduler.now_us + self.ahead_us, self._scheduler.now_us)
         except (PublisherError, LogError) as exc:

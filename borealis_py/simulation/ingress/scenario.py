@@ -32,6 +32,17 @@ class IngressFault:
 
 
 @dataclass(frozen=True, slots=True)
+class SourceFault:
+    """The followers of the source fall behind (`kind` "lagging"), and become leaders in the end ("truncated"); or
+    somebody else has written into it and neither commits nor aborts ("stranger"); from `at_us` to `until_us`
+    (microseconds after the start)."""
+
+    kind: str
+    at_us: int
+    until_us: int
+
+
+@dataclass(frozen=True, slots=True)
 class IngressSetting:
     """What a user sets, `at_us` microseconds after the start. `kind`: "skip" or "keep" a `partition`, "expect" silence
     for `expect_us` (None: not at all), or "end"."""
@@ -72,7 +83,8 @@ class IngressScenario:
     `faults`, and when they have all ended (`heal_us`, microseconds after the start). `spoilt`: share of records that
     are no rows in time. `settings`: in the order of their times. `lasting`: a partition that cannot be read from that
     time on (partition, microseconds after the start), longer than all faults last, and is skipped; None: there is none.
-    `made_again`: what becomes of the topic; None: nothing. `jumps`: of clocks.
+    `made_again`: what becomes of the topic; None: nothing. `jumps`: of clocks. `source_faults`: of the broker, about
+    the source.
     """
 
     seed: int
@@ -87,6 +99,7 @@ class IngressScenario:
     lasting: tuple[int, int] | None = None
     made_again: MadeAgain | None = None
     jumps: tuple[ClockJump, ...] = ()
+    source_faults: tuple[SourceFault, ...] = ()
 
     @property
     def end_us(self) -> int | None:
@@ -159,6 +172,7 @@ def draw_ingress(seed: int, kinds: tuple[str, ...] = KINDS) -> IngressScenario:
         lasting=lasting,
         made_again=_made_again(seed, heal_us),
         jumps=_jumps(seed, heal_us, ingresses),
+        source_faults=_source_faults(seed, heal_us),
     )
 
 
@@ -185,6 +199,19 @@ def _jumps(seed: int, heal_us: int, ingresses: int) -> tuple[ClockJump, ...]:
         boots = rng.random() < 0.5
         ingress = rng.choice((None, rng.randrange(ingresses)))
         found.append(ClockJump(ingress, at_us, until_us, int(ahead_us * SECOND), boots))
+    return tuple(found)
+
+
+def _source_faults(seed: int, heal_us: int) -> tuple[SourceFault, ...]:
+    """In a third of all worlds, drawn apart as settings are."""
+    rng = random.Random(f"source {seed}")
+    if rng.random() < 2 / 3:
+        return ()
+    found = []
+    for _ in range(rng.randint(1, 3)):
+        at_us = rng.randrange(heal_us)
+        until_us = min(heal_us, at_us + rng.choice((50_000, 500_000, 2 * SECOND, 5 * SECOND)))
+        found.append(SourceFault(rng.choice(("lagging", "truncated", "stranger")), at_us, until_us))
     return tuple(found)
 
 

@@ -23,6 +23,7 @@ from borealis_py.simulation.ingress.scenario import (
     IngressScenario,
     IngressSetting,
     MadeAgain,
+    SourceFault,
     draw_ingress,
 )
 from borealis_py.simulation.log.client import MemoryLog
@@ -90,6 +91,8 @@ class IngressWorld:
         """When each was last unable to."""
         self._deleted: list[TopicLife] = []
         """The topic before it was made again."""
+        self._source_behind = 0
+        """How many faults there are by which what is written into the source cannot be read."""
         self.violations: list[str] = []
 
     def run(self) -> IngressOutcome:
@@ -102,6 +105,8 @@ class IngressWorld:
             self._lose(*self.scenario.lasting)
         for jump in self.scenario.jumps:
             self._jump(jump)
+        for of_source in self.scenario.source_faults:
+            self.scheduler.at(START_US + of_source.at_us, lambda of=of_source: self._strike_source(of))  # type: ignore[misc]
         if (made_again := self.scenario.made_again) is not None:
             self.scheduler.at(START_US + made_again.at_us, lambda: self._delete(made_again.down))
             self.scheduler.at(START_US + made_again.again_us, lambda: self._make_again(made_again))
@@ -112,9 +117,8 @@ class IngressWorld:
             if all(judged.first for judged in self._judged()):  # else it could not begin (B49)
                 self._check_fresh(" of a partition that was given up")
             self.memory.elect_partition(Feed(TOPIC, self.scenario.lasting[0]))
-            settled_us += (
-                SECOND  # a row stamped ahead waits for the others' time to come, also where silence is missing
-            )
+            # A row stamped ahead waits for the others' time to come, which may be as far behind as silence is missing.
+            settled_us += SECOND + max(expect_us or 0 for _, expect_us in self.scenario.expected())
         self.scheduler.run_until(settled_us)
         self.producers.stop()
         end_us = START_US + self.scenario.heal_us + SETTLE_US
@@ -225,6 +229,26 @@ class IngressWorld:
         memory.add_cut(process.name, cut)
         return lambda: memory.heal(process.name, cut)
 
+    def _strike_source(self, fault: SourceFault) -> None:
+        self._source_behind += 1
+        undo = self._strangers() if fault.kind == "stranger" else self._lagging(fault.kind == "truncated")
+
+        def end() -> None:
+            undo()
+            self._source_behind -= 1
+
+        self.scheduler.at(START_US + fault.until_us, end)
+
+    def _lagging(self, truncated: bool) -> Undo:
+        release = self.memory.hold(["sim.orders"])
+        return lambda: release(truncated)
+
+    def _strangers(self) -> Undo:
+        broker, stranger = self.memory.broker, f"stranger since {self.scheduler.now_us}"
+        epoch = broker.init_producer(stranger)
+        broker.write(stranger, epoch, [NewRecord(one.feed, b"a stranger's") for one in broker.partitions("sim.orders")])
+        return lambda: broker.abort(stranger, epoch)
+
     def _on_partition(self, kind: str, feed: Feed) -> Undo:
         memory = self.memory
         if kind == "no_leader":
@@ -244,7 +268,7 @@ class IngressWorld:
         """While some ingress has been able to for long enough, one that is able to owns the inputs."""
         now = self.scheduler.now_us
         for one in self.ingresses:
-            behind = one.ahead_us < 0  # its time stands
+            behind = one.ahead_us < 0 or one.stands
             if not self._able(one) or self.memory.link(one.name).delays is _SLOW or behind:
                 self._able_us[one.name] = now
         able = [one for one in self.ingresses if now - self._able_us[one.name] > 0]
@@ -268,7 +292,10 @@ class IngressWorld:
             and not process.paused
             and not any(cut.blocks("sim.orders", out) for cut in self._cuts(process) for out in (True, False))
             and not self.memory.leaderless("sim.orders")
-            and (self._abandoned or self._learnable(process))
+            and not self._source_behind
+            and (
+                (self._abandoned and self._owner is not None) or self._learnable(process)
+            )  # to begin it reads all (B49)
         )
 
     def _cuts(self, process: SimIngress) -> list[Cut]:

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Mapping
 from functools import partial
 
-from borealis_py.log.base import Delivery, Feed, LogError, NewRecord, Wake
+import msgspec
+
+from borealis_py.log.base import Delivery, Feed, LogError, NewRecord, Record, Wake
 from borealis_py.simulation.log.broker import NotTaken
 from borealis_py.simulation.log.connection import Connection
 
@@ -16,14 +19,14 @@ UNKNOWN_US = 30_000_000
 class _Lane:
     """Appends of one feed in flight, in order."""
 
-    __slots__ = ("acked_at_us", "acks", "broken", "landing_at_us", "queue", "topic", "unheard", "waiting")
+    __slots__ = ("acked_at_us", "acks", "broken", "feed", "landing_at_us", "queue", "unheard", "waiting")
 
-    def __init__(self, topic: str) -> None:
-        self.topic = topic
+    def __init__(self, feed: Feed) -> None:
+        self.feed = feed
         self.queue: deque[tuple[NewRecord, object, int]] = deque()
         self.waiting = 0  # how many of them wait at a cut
         self.acks: deque[Delivery] = deque()
-        self.unheard = 0  # how many of them came while the writer could hear nothing
+        self.unheard = 0  # how many of them wait: the writer can hear nothing, or their records are not replicated
         self.broken: str | None = None  # a record was refused: none may follow it, or there would be a gap
         self.landing_at_us = self.acked_at_us = 0
 
@@ -44,7 +47,7 @@ class MemoryAppender:
             raise LogError(f"{record.feed.topic}: append after close")
         lane = self._lanes.get(record.feed)
         if lane is None:
-            lane = self._lanes[record.feed] = _Lane(record.feed.topic)
+            lane = self._lanes[record.feed] = _Lane(record.feed)
         lane.queue.append((record, token, self._client.log.scheduler.now_us))
         self._outstanding += 1
         self._send(lane)
@@ -166,13 +169,34 @@ class MemoryAppender:
         """One acknowledgement has arrived: the oldest, since a feed's come in the order of its records."""
         if not self._client.alive:
             return
-        if self._client.hears(lane.topic):
+        if self._client.hears(lane.feed.topic) and self._replicated(lane):
             self._deliver(lane.acks.popleft())
         else:
             lane.unheard += 1
+
+    def _replicated(self, lane: _Lane) -> bool:
+        """Whether the record of the oldest acknowledgement has reached the followers."""
+        partition = self._client.log.broker.existing(lane.feed)
+        return partition is None or lane.acks[0].offset < partition.high_watermark
+
+    def send_again(self, feed: Feed, gone: Mapping[int, Record]) -> None:
+        """See `MemoryClient.send_again`. What was reported as failed is not."""
+        lane, broker = self._lanes.get(feed), self._client.log.broker
+        if lane is None or not self._client.alive:
+            return
+        lane.acks = deque(
+            ack
+            if ack.error is not None or (record := gone.get(ack.offset)) is None
+            else msgspec.structs.replace(ack, offset=broker.append(_again(record)))
+            for ack in lane.acks
+        )
 
     def _deliver(self, delivery: Delivery) -> None:
         self._outstanding -= 1
         if self._client.alive and delivery.token is not None:
             self._delivered.append(delivery)
             self._wake()
+
+
+def _again(record: Record) -> NewRecord:
+    return NewRecord(record.feed, record.value, record.key, record.timestamp_ms, record.headers)

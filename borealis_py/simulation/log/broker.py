@@ -51,7 +51,10 @@ class Partition:
     Once `deleted`, it never changes: a recreated topic has other partitions, with the same `watchers`.
     """
 
-    __slots__ = ("_aborted", "_peaks", "appended_us", "deleted", "feed", "records", "start", "undecided", "watchers")
+    __slots__ = (
+        "_aborted", "_ended", "_holds", "_peaks", "appended_us", "deleted", "feed", "records", "start", "undecided",
+        "watchers",
+    )  # fmt: skip
 
     def __init__(self, feed: Feed, watchers: Watchers) -> None:
         self.feed = feed
@@ -63,11 +66,47 @@ class Partition:
         self._peaks: list[int] = []  # highest timestamp so far: lets `find` use bisection
         self.undecided: dict[str, list[int]] = {}
         self._aborted: dict[int, Record] = {}
+        self._holds: dict[object, int] = {}
+        self._ended: list[tuple[int, int]] = []  # meanwhile: a transaction's marker, and its first record
+
+    @property
+    def high_watermark(self) -> int:
+        """What lies behind it has not reached all followers: nobody reads it, and its writers get no answer."""
+        return min(self._holds.values()) if self._holds else len(self.records)
 
     @property
     def stable_end(self) -> int:
-        """Where a read_committed reader must stop: the first record of the oldest open transaction, else the end."""
-        return min(offsets[0] for offsets in self.undecided.values()) if self.undecided else len(self.records)
+        """Where a read_committed reader must stop: the first record of the oldest transaction that is open or whose end
+        has not reached the followers, else the high watermark.
+        """
+        high = self.high_watermark
+        if not self.undecided and not self._holds:
+            return high
+        unended = (first for marker, first in self._ended if marker >= high)
+        return min((high, *(offsets[0] for offsets in self.undecided.values()), *unended))
+
+    def hold(self) -> object:
+        """The followers fall behind: the high watermark stays, until `release` of the result."""
+        self._holds[hold := object()] = self.high_watermark
+        return hold
+
+    def release(self, hold: object) -> None:
+        """The followers have caught up."""
+        del self._holds[hold]
+        self._ended = self._ended if self._holds else []
+        self._advanced()
+
+    def truncate(self) -> list[Record]:
+        """A follower becomes the leader: what lies behind the high watermark is gone; returns it."""
+        first = self.high_watermark
+        gone = [record for record in self.records[first:] if record is not None]
+        for kept in (self.records, self.appended_us, self._peaks):
+            del kept[first:]
+        left = {of: [at for at in offsets if at < first] for of, offsets in self.undecided.items()}
+        self.undecided = {of: offsets for of, offsets in left.items() if offsets}
+        self._aborted = {at: record for at, record in self._aborted.items() if at < first}
+        self._ended = [(marker, began) for marker, began in self._ended if marker < first]
+        return gone
 
     def append(self, record: NewRecord, now_us: int, transaction: str | None = None) -> int:
         """Append one record; with `transaction`, invisible until that is committed."""
@@ -84,7 +123,10 @@ class Partition:
         """Write the marker. It ends everything open here under this id, as in Kafka, including what a lost earlier
         marker would have ended. Aborted records keep their offsets and are never seen.
         """
-        for offset in self.undecided.pop(transaction, ()):
+        offsets = self.undecided.pop(transaction, ())
+        if self._holds and offsets:
+            self._ended.append((len(self.records), offsets[0]))
+        for offset in offsets:
             record = self.records[offset]
             if not commit and record is not None:
                 self._aborted[offset] = record
@@ -115,7 +157,7 @@ class Partition:
         """The same including records that are aborted, or whose transaction has not ended."""
         if first < end and not self.has(first):
             raise OffsetGone(self.feed, first)
-        found = (self.records[i] or self._aborted.get(i) for i in range(first, min(end, len(self.records))))
+        found = (self.records[i] or self._aborted.get(i) for i in range(first, min(end, self.high_watermark)))
         return [r for r in found if r is not None]
 
     def delete_before(self, offset: int) -> None:
@@ -147,9 +189,14 @@ class Partition:
 
 @dataclass(slots=True)
 class _Producer:
+    """`written`: where its open transaction has records. `ended`: where the markers lie of those before it, and at
+    which offsets. `known`: the broker has not forgotten it since it was initialised."""
+
     epoch: int = 0
     written: dict[Partition, None] = field(default_factory=dict)
+    ended: dict[Partition, int] = field(default_factory=dict)
     opened: int = 0
+    known: bool = True
 
 
 class Broker:
@@ -259,16 +306,35 @@ class Broker:
         producer = self._producers.setdefault(transactional_id, _Producer())
         self._finish(transactional_id, producer, commit=False)
         producer.epoch += 1
+        producer.known = True
         return producer.epoch
+
+    def settled(self, transactional_id: str) -> bool:
+        """Whether all markers of the last transaction under this id have reached the followers: a new producer is not
+        initialised before, and no transaction begins."""
+        producer = self._producers.get(transactional_id)
+        return producer is None or all(p.deleted or p.high_watermark > at for p, at in producer.ended.items())
+
+    def replicated(self, transactional_id: str) -> bool:
+        """Whether all records of its open transaction have reached the followers: it cannot be committed before."""
+        return all(p.high_watermark == len(p.records) for p in self._producers[transactional_id].written)
+
+    def forget(self, transactional_id: str) -> None:
+        """transactional.id.expiration.ms has passed since its last transaction, if none is open."""
+        producer = self._producers.get(transactional_id)
+        if producer is not None and not producer.written:
+            producer.known = False
 
     def write(self, transactional_id: str, epoch: int, records: Sequence[NewRecord]) -> int:
         """Add records to the producer's transaction, which starts with them; returns the transaction's number.
 
         Raises:
             ProducerFenced: a newer producer was initialised.
-            LogError: no such topic (nothing was written).
+            LogError: no such topic, or the id has expired (nothing was written).
         """
         producer = self._current(transactional_id, epoch)
+        if not producer.known:
+            raise LogError(f"{transactional_id}: INVALID_PRODUCER_ID_MAPPING: its transactional id has expired")
         targets = [self.partition(record.feed) for record in records]
         if not producer.written:
             producer.opened += 1
@@ -305,7 +371,9 @@ class Broker:
     def _finish(self, transactional_id: str, producer: _Producer, commit: bool) -> bool:
         written, producer.written = [p for p in producer.written if not p.deleted], {}
         lost = {partition for losing in self.losing for partition in losing(written)}
+        producer.ended = {}
         for partition in written:
             if partition not in lost:
+                producer.ended[partition] = len(partition.records)
                 partition.finish(transactional_id, commit, self._now_us())
         return not lost

@@ -127,6 +127,24 @@ class MemoryLog(SharedLog):
         self.unled.discard(feed)
         self.healed()
 
+    def hold(self, topics: Collection[str]) -> Callable[[bool], None]:
+        """The followers of these topics fall behind: what is appended is neither read nor acknowledged, until the
+        result is called. With True followers become leaders: of what had not reached them all, living writers send
+        theirs again, and the rest is gone. Nobody who wants it kept may have written it in a transaction.
+        """
+        held = [(p, p.hold()) for topic in topics for p in self.broker.partitions(topic)]
+
+        def release(truncated: bool) -> None:
+            for partition, hold in held:
+                if truncated and not partition.deleted:
+                    gone = {record.offset: record for record in partition.truncate()}
+                    for client in self._clients.values():
+                        client.send_again(partition.feed, gone)
+                partition.release(hold)
+            self.healed()
+
+        return release
+
     def healed(self) -> None:
         """Resume whatever waited for a leader or for a topic."""
         for client in self._clients.values():
@@ -145,7 +163,8 @@ class MemoryLog(SharedLog):
         """The same including what another transaction, still open, temporarily hides from readers."""
         partition = self.broker.partition(feed)
         undecided = self.broker.undecided(partition)
-        return [r for r in partition.records if r is not None and r.offset not in undecided]
+        below = partition.records[: partition.high_watermark]
+        return [r for r in below if r is not None and r.offset not in undecided]
 
 
 class MemoryClient(Connection):
@@ -171,8 +190,8 @@ class MemoryClient(Connection):
         return MemoryLookup(self)
 
     def topic_watch(self, topic: str, wake: Wake) -> MemoryTopicWatch:
-        """See `log.foreign.ForeignLog`. Its answers wake nobody."""
-        return MemoryTopicWatch(self, topic)
+        """See `log.foreign.ForeignLog`."""
+        return MemoryTopicWatch(self, topic, wake)
 
     def transactor(
         self,
@@ -196,6 +215,11 @@ class MemoryClient(Connection):
             reader.healed()
         for appender in self._appenders:
             appender.healed()
+
+    def send_again(self, feed: Feed, gone: Mapping[int, Record]) -> None:
+        """Send what was not acknowledged of these records, which the log has lost."""
+        for appender in self._appenders:
+            appender.send_again(feed, gone)
 
     def die(self, later_us: int = 0) -> None:
         for reader in self._readers:

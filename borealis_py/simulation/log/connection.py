@@ -60,6 +60,9 @@ class SharedLog:
         self._leaderless: dict[str, int] = {}
         self.unled: set[Feed] = set()
         """Partitions that have no leader, although their topic has some."""
+        self.coordinators_away: list[str] = []
+        """Of transactional ids that begin like one of these, none begins or ends a transaction, and none is aborted for
+        its age."""
         self._altered: dict[Feed, Callable[[NewRecord], NewRecord]] = {}
 
     def link(self, name: str) -> Link:
@@ -80,6 +83,10 @@ class SharedLog:
         for record in records:
             with suppress(LogError):  # the topic has been deleted
                 self.broker.append(record)
+
+    def coordinated(self, transactional_id: str) -> bool:
+        """Whether the coordinator of this id answers."""
+        return not any(transactional_id.startswith(prefix) for prefix in self.coordinators_away)
 
     def leaderless(self, topic: str | None) -> bool:
         return bool(self._leaderless) and topic in self._leaderless

@@ -4,9 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from borealis_py.log.base import Feed, LogError, LogUnreachable, OffsetBeyond, OffsetGone, Record, Wake
+from borealis_py.log.base import (
+    GATHERED_US,
+    NOTHING,
+    Feed,
+    LogError,
+    LogUnreachable,
+    OffsetBeyond,
+    OffsetGone,
+    Record,
+    Wake,
+)
 from borealis_py.simulation.log.broker import Partition
 from borealis_py.simulation.log.connection import Connection
+from sunion.model import FOREVER
 
 
 class _SimulatedCursor:
@@ -26,11 +37,16 @@ class MemoryReader:
 
     def __init__(self, client: Connection, wake: Wake) -> None:
         self._client = client
-        self._wake = wake
+        self._woken = wake
         self._cursors: dict[Feed, _SimulatedCursor] = {}
         self._hushed: frozenset[Feed] = frozenset()
-        self.more = False
-        """See `log.base.Reader.more`."""
+        self._gathered: frozenset[Feed] = frozenset()
+        self._awaited: dict[Feed, int] = {}
+        self._within_us = 0
+        self._due_us: int | None = None
+        """When it wakes for what is gathered; None: for nothing."""
+        self.more, self.ripe = False, True
+        """See `log.base.Reader`."""
 
     def open(self, feed: Feed, offset: int) -> None:
         """See `log.base.Reader.open`. A feed that does not exist yields nothing until it does."""
@@ -51,6 +67,7 @@ class MemoryReader:
             OffsetBeyond: a cursor is beyond the end: the topic was deleted and recreated.
         """
         readable = self._readable()
+        self.ripe = False
         records: list[Record] = []
         limit = left = self._client.log.poll_records_max
         self.more = False
@@ -62,7 +79,7 @@ class MemoryReader:
                 if left is not None:
                     left -= end - position
                     if end < visible:
-                        self.more = True
+                        self.more = self.ripe = True
                         self._client.log.scheduler.after(0, self._wake)
                 cursor.position = end
         if limit is not None and left == 0:  # the next poll begins with another feed, so that none starves
@@ -86,12 +103,23 @@ class MemoryReader:
         return found
 
     def hush(
-        self, feeds: frozenset[Feed], gathered: frozenset[Feed] = frozenset(), awaited: frozenset[Feed] = frozenset()
+        self,
+        feeds: frozenset[Feed],
+        gathered: frozenset[Feed] = frozenset(),
+        awaited: Mapping[Feed, int] = NOTHING,
+        within_us: int = GATHERED_US,
     ) -> None:
         before, self._hushed = self._hushed, feeds
+        # What is gathered for longer than it takes to decode it matters here.
+        self._gathered, self._awaited = (gathered, dict(awaited)) if within_us > GATHERED_US else (frozenset(), {})
+        self._within_us = within_us
         loud = (self._cursors[feed] for feed in before - feeds if feed in self._cursors)
         if any(cursor.visible > cursor.position for cursor in loud):
             self._client.log.scheduler.after(0, self._wake)
+        self._due_us = None
+        for feed in sorted(self._gathered):
+            if feed in self._cursors and self._cursors[feed].visible > self._cursors[feed].position:
+                self._rouse(feed)
 
     def rest(self) -> None:
         """Changes nothing: records arrive late here at random."""
@@ -138,8 +166,25 @@ class MemoryReader:
         lost = not partition.start <= cursor.position <= len(partition.records)
         if (end > cursor.visible or lost) and self._client.hears(feed.topic) and self._client.led(feed):
             cursor.visible = max(cursor.visible, end)
-            if lost or feed not in self._hushed:
+            if lost:
                 self._wake()
+            elif feed not in self._hushed:
+                self._rouse(feed)
+
+    def _wake(self) -> None:
+        self.ripe = True
+        self._woken()
+
+    def _rouse(self, feed: Feed) -> None:
+        """Wake the caller for a record that has arrived, or soon."""
+        scheduler, awaited = self._client.log.scheduler, feed in self._awaited
+        if self._cursors[feed].visible >= self._awaited.get(feed, FOREVER):
+            del self._awaited[feed]
+        if feed not in self._gathered or (awaited and not self._awaited):
+            self._wake()
+        elif self._due_us is None or self._due_us <= scheduler.now_us:
+            self._due_us = scheduler.now_us + self._within_us
+            scheduler.at(self._due_us, self._wake)
 
 
 def _lost(partition: Partition, position: int) -> LogError:
@@ -171,10 +216,10 @@ class MemoryLookup:
 
     def bounds(self, feed: Feed) -> tuple[int, int]:
         partition = self._partition(feed)
-        return partition.start, partition.stable_end if self._committed else len(partition.records)
+        return partition.start, partition.stable_end if self._committed else partition.high_watermark
 
     def written(self, feed: Feed) -> int:
-        return len(self._partition(feed).records)
+        return self._partition(feed).high_watermark
 
     def find(self, feed: Feed, timestamp_ms: int) -> int:
         return self._partition(feed).find(timestamp_ms)

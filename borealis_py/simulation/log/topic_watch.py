@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Generic, TypeVar
 
-from borealis_py.log.base import Feed
+from borealis_py.log.base import Feed, Wake
 from borealis_py.log.foreign import Told, TopicFound
 from borealis_py.simulation.log.broker import Partition
 from borealis_py.simulation.log.connection import Connection
@@ -26,17 +26,28 @@ class MemoryQuery(Generic[A]):
 class MemoryTopicWatch:
     """Implements `log.foreign.TopicWatch`."""
 
-    def __init__(self, client: Connection, topic: str) -> None:
-        self._client, self._topic = client, topic
+    def __init__(self, client: Connection, topic: str, wake: Wake) -> None:
+        self._client, self._topic, self._wake = client, topic, wake
+        self._count: MemoryQuery[TopicFound] | None = None
+        self._ends: MemoryQuery[Mapping[int, Told]] | None = None
+        self._ahead = False
 
-    def ask_partitions(self) -> MemoryQuery[TopicFound]:
+    def ask_partitions(self, ahead: bool = False) -> MemoryQuery[TopicFound]:
         """See there. It is metadata, which any broker answers: a topic without a leader has partitions, too."""
         link, broker = self._client.link, self._client.log.broker
-        return self._asked(lambda: broker.found(self._topic) if link.reaches(self._topic) else TopicFound(-1))
+        self._ahead = ahead
+        self._count = self._asked(lambda: broker.found(self._topic) if link.reaches(self._topic) else TopicFound(-1))
+        return self._count
+
+    def _answered(self) -> None:
+        pending = any(query is not None and query.answer is None for query in (self._count, self._ends))
+        if not self._ahead and not pending:
+            self._wake()
 
     def ask_ends(self, partitions: Sequence[int]) -> MemoryQuery[Mapping[int, Told]]:
-        asked = tuple(partitions)
-        return self._asked(lambda: {p: _told(self._there(p)) for p in asked})
+        asked, self._ahead = tuple(partitions), False
+        self._ends = self._asked(lambda: {p: _told(self._there(p)) for p in asked})
+        return self._ends
 
     def ask_starts(self, partitions: Sequence[int]) -> MemoryQuery[Mapping[int, int | None]]:
         asked = tuple(partitions)
@@ -58,6 +69,7 @@ class MemoryTopicWatch:
 
         def answer() -> None:
             query.answer = look()
+            self._answered()
 
         reachable = client.reaches(self._topic)
         client.after(client.link.delays.ends if reachable else client.link.delays.unreachable, answer)
@@ -65,4 +77,4 @@ class MemoryTopicWatch:
 
 
 def _told(partition: Partition | None) -> Told:
-    return Told(None, None) if partition is None else Told(partition.stable_end, len(partition.records))
+    return Told(None, None) if partition is None else Told(partition.stable_end, partition.high_watermark)

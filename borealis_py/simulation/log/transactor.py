@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 
 from borealis_py.log.base import (
     MENDS_MAX,
@@ -31,6 +32,8 @@ from borealis_py.simulation.log.reader import MemoryLookup
 
 _LOOK_US = 300_000
 """As in kafka/transactor: a writer that adds nothing to an open transaction for this long counts as dead."""
+_ANSWER_US, _AGAIN_US = 10_000_000, 20_000
+"""How long a writer waits for its coordinator, as in kafka/transactor, and how often that is looked at."""
 _LATER_US = 300_000
 """Maximum delay after which a commit of unknown outcome may still happen."""
 
@@ -74,7 +77,8 @@ class MemoryTransactor:
     def commit(self, attempt: int, make_records: Callable[[], Iterable[NewRecord]]) -> None:
         if attempt != self._attempt or not self._epoch:
             raise LogError(f"{self._id}: commit of attempt {attempt} without a take-over")
-        self._client.after(self._client.link.delays.append, lambda: self._write(attempt, make_records))
+        begin = partial(self._once, self._may_begin, attempt, lambda: self._write(attempt, make_records))
+        self._client.after(self._client.link.delays.append, begin)
 
     def drop(self) -> None:
         self._attempt = None
@@ -91,14 +95,14 @@ class MemoryTransactor:
         """Check whether another writer is still writing into a transaction, which then is not fenced."""
         before = self._open_to(attempt)
         if before is None:
-            self._fence(attempt)
+            self._once(self._may_begin, attempt, lambda: self._fence(attempt))
         else:
             self._client.log.scheduler.after(_LOOK_US, lambda: self._look_again(attempt, before))
 
     def _look_again(self, attempt: int, before: int) -> None:
         now = self._open_to(attempt)
         if now is None or now == before:
-            self._fence(attempt)
+            self._once(self._may_begin, attempt, lambda: self._fence(attempt))
         else:
             self._emit(attempt, AtWork(attempt))
 
@@ -118,7 +122,8 @@ class MemoryTransactor:
             return
         self._epoch = self._broker.init_producer(self._id)  # even if its answer does not arrive
         self._doubt = False
-        self._client.after(self._client.link.delays.fetch, lambda: self._read(attempt, 0))
+        read = partial(self._once, self._may_begin, attempt, lambda: self._read(attempt, 0))
+        self._client.after(self._client.link.delays.fetch, read)
 
     def _read(self, attempt: int, mended: int) -> None:
         if not self._current(attempt):
@@ -152,7 +157,8 @@ class MemoryTransactor:
         self._open(mend.records)
         self._client.log.mends.append(mend.records)
         epoch = self._epoch
-        self._client.after(self._client.link.delays.commit, lambda: self._mended(attempt, epoch, mend, steps))
+        end = partial(self._once, self._may_end, attempt, lambda: self._mended(attempt, epoch, mend, steps))
+        self._client.after(self._client.link.delays.commit, end)
 
     def _mended(self, attempt: int, epoch: int, mend: Mend, steps: int) -> None:
         if not self._current(attempt):
@@ -165,12 +171,20 @@ class MemoryTransactor:
         except ProducerFenced:
             self._answer(attempt, Fenced(attempt))
             return
-        self._client.after(self._client.link.delays.fetch, lambda: self._read(attempt, steps))
+        read = partial(self._once, self._may_begin, attempt, lambda: self._read(attempt, steps))
+        self._client.after(self._client.link.delays.fetch, read)
 
     def _open(self, records: Sequence[NewRecord]) -> None:
         """Write into a transaction, which times out if it is not ended. Raises ProducerFenced, LogError."""
         opened, log = self._broker.write(self._id, self._epoch, records), self._client.log
-        log.scheduler.after(log.transaction_timeout_us, lambda: self._broker.expire(self._id, opened))
+        log.scheduler.after(log.transaction_timeout_us, lambda: self._expire(opened))
+
+    def _expire(self, opened: int) -> None:
+        log = self._client.log
+        if not log.coordinated(self._id):
+            log.scheduler.after(_AGAIN_US, lambda: self._expire(opened))
+        else:
+            self._broker.expire(self._id, opened)
 
     def _write(self, attempt: int, make_records: Callable[[], Iterable[NewRecord]]) -> None:
         if not self._current(attempt):
@@ -201,14 +215,15 @@ class MemoryTransactor:
         if log.on_transaction is not None:
             log.on_transaction(self._client.name)
         epoch = self._epoch
-        self._client.after(self._client.link.delays.commit, lambda: self._commit(attempt, epoch))
+        self._client.after(self._client.link.delays.commit, lambda: self._end(attempt, epoch))
+
+    def _end(self, attempt: int, epoch: int) -> None:
+        if not self._client.alive and self._client.log.rng.random() < 0.5 and self._may_end():
+            self._commit_late(epoch)  # it was in flight when the process died
+        self._once(self._may_end, attempt, lambda: self._commit(attempt, epoch))
 
     def _commit(self, attempt: int, epoch: int) -> None:
         log = self._client.log
-        if not self._client.alive and log.rng.random() < 0.5:
-            self._commit_late(epoch)  # it was in flight when the process died
-        if not self._current(attempt):
-            return
         if not self._client.sends(self._progress.topic):
             self._unreachable(attempt)
             return
@@ -246,10 +261,33 @@ class MemoryTransactor:
         return None if left is None else left.why
 
     def _commit_late(self, epoch: int) -> None:
+        if not self._client.log.coordinated(self._id):
+            return
         try:
             self._broker.commit(self._id, epoch)
         except ProducerFenced:
             return  # the successor fenced first, which aborted the transaction
+
+    def _may_begin(self) -> bool:
+        """Whether the coordinator is there, and has done with the transaction before."""
+        return self._client.log.coordinated(self._id) and self._broker.settled(self._id)
+
+    def _may_end(self) -> bool:
+        return self._client.log.coordinated(self._id) and self._broker.replicated(self._id)
+
+    def _once(
+        self, ready: Callable[[], bool], attempt: int, then: Callable[[], None], patience_us: int = _ANSWER_US
+    ) -> None:
+        """Do this once the coordinator can, unless that takes too long."""
+        if not self._current(attempt):
+            return
+        if ready():
+            then()
+        elif patience_us <= 0:
+            self._unreachable(attempt)
+        else:
+            again = partial(self._once, ready, attempt, then, patience_us - _AGAIN_US)
+            self._client.log.scheduler.after(_AGAIN_US, again)
 
     def _unreachable(self, attempt: int) -> None:
         reason = f"{self._progress.topic}: no broker answered {self._client.name}"

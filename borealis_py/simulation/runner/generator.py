@@ -29,7 +29,12 @@ LEAST_S, MOST_S = 12, 56
 INPUT_FAILS = ("source_cut", "source_failed", "source_hangs", "source_crashes", "source_mute", "source_flaps")
 """Kinds that make replicas diverge: most other faults matter only meanwhile."""
 ORDINARY = tuple(kind for kind in KINDS if kind not in LATER)
-LATER_SHARE = {"twins": 0.125, "reset": 0.1, "source_deaf": 0.1, "recovery": 0.1}
+SCRIBBLES = "scribbles"
+"""The kind of faults that is about these topics."""
+LATER_SHARE = {
+    "twins": 0.125, "reset": 0.1, "source_deaf": 0.1, "recovery": 0.1, "lagging": 0.1, "coordinator": 0.1,
+    "open_transaction": 0.1, SCRIBBLES: 0.1,
+}  # fmt: skip
 """Share of worlds in which a kind of `LATER` is drawn; 0.04 if not given."""
 TRIMMED_SHARE = 0.9
 """Share of worlds that are trimmed. The others keep everything, as an app does that asks for it (`retain="all"`)."""
@@ -51,6 +56,8 @@ NEIGHBOURS = ("si", "sim2", "sim-q", "simq", "q")
 """Names of a second app; the first one is "sim"."""
 NEIGHBOUR_SHARE = 0.06
 SPARKLESS_SHARE = 0.125
+BY_TOPICS_SHARE = 0.2
+"""Share of worlds whose redos and checkpoints lie in topics."""
 PARTS = 2
 REPLICAS_MAX = 8
 SLOW_SHARE = 0.15
@@ -124,10 +131,15 @@ def draw(seed: int, kinds: Sequence[str] = (), seconds: float | None = None, nod
     if random.Random(f"trimmed {seed}").random() < TRIMMED_SHARE:
         whole = replace(whole, retain=_retention(seed, plans))
     if kinds:
-        return whole
+        return replace(whole, by_topics=SCRIBBLES in kinds)
     beside, rng = random.Random(f"neighbour {seed}"), random.Random(f"partitions {seed}")
     neighbour = beside.choice(NEIGHBOURS) if beside.random() < NEIGHBOUR_SHARE else ""
-    whole = replace(whole, neighbour=neighbour, spark=random.Random(f"spark {seed}").random() > SPARKLESS_SHARE)
+    whole = replace(
+        whole,
+        neighbour=neighbour,
+        spark=random.Random(f"spark {seed}").random() > SPARKLESS_SHARE,
+        by_topics=random.Random(f"by topics {seed}").random() < BY_TOPICS_SHARE,
+    )
     whole = whole if rng.random() > PARTED_SHARE else parted(rng, whole)
     whole = _recovering(whole)
     named = random.Random(f"gap {seed}").random() < GAP_SHARE

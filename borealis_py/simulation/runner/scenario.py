@@ -108,7 +108,8 @@ class Scenario:
         neighbour: the name of another app on the same log; empty: there is none.
         source_parts: number of partitions of each source as a user would name it (empty: one each); `sources` counts
             partitions.
-        spark: redo jobs run on Spark; otherwise all are local.
+        spark: redo jobs run on Spark; otherwise all are local. by_topics: they are sent there and answered, and
+            checkpoints are kept, in topics of the log, as production reads and writes them.
         reset: it does not heal: the app is begun anew then, and this part of it survives.
         retain: how its topics are trimmed; None: not at all.
         rows_per_s: how fast a replica's kernel and a redo job process rows; None: rows take no time of their own.
@@ -140,6 +141,7 @@ class Scenario:
     source_parts: tuple[int, ...] = ()
     neighbour: str = ""
     spark: bool = True
+    by_topics: bool = False
     reset: str = ""
     rows_per_s: int | None = None
     gap: bool = False
@@ -320,6 +322,7 @@ class Scenario:
             + (f", but for replicas {', '.join(map(str, self.lost))}" if self.lost else "")
             + (f", beside an app {self.neighbour!r}" if self.neighbour else "")
             + ("" if self.spark else ", without Spark")
+            + (", redos and checkpoints in topics" if self.by_topics else "")
             + (", what is lost is named" if self.gap else "")
             + (f", starts of standbys take up to {self.starts_us / 1e6:g} s" if self.starts_us else "")
             + ("" if self.retain is None else f", trimmed but for {self.retain.lag_us / 1e6:g} s")

@@ -11,6 +11,8 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 
 from borealis_py.log.base import (
+    GATHERED_US,
+    NOTHING,
     Admin,
     Appender,
     Deleter,
@@ -191,10 +193,18 @@ class RecordingReader:
     def more(self) -> bool:
         return self._reader.more
 
+    @property
+    def ripe(self) -> bool:
+        return self._reader.ripe
+
     def hush(
-        self, feeds: frozenset[Feed], gathered: frozenset[Feed] = frozenset(), awaited: frozenset[Feed] = frozenset()
+        self,
+        feeds: frozenset[Feed],
+        gathered: frozenset[Feed] = frozenset(),
+        awaited: Mapping[Feed, int] = NOTHING,
+        within_us: int = GATHERED_US,
     ) -> None:
-        self._reader.hush(feeds, gathered, awaited)
+        self._reader.hush(feeds, gathered, awaited, within_us)
 
     def rest(self) -> None:
         self._reader.rest()

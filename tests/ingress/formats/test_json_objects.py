@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from borealis_py.ingress.formats.json_objects import JsonFormat
-from borealis_py.ingress.topic.partition_queue import _RECORD_BYTES, _size
+from borealis_py.ingress.partition_queue import _RECORD_BYTES, _size
 from borealis_py.log.base import Feed, Record
 
 COLUMNS = {"n": "int64", "shop": "string", "euros": "decimal(6,2)", "x": "double"}

@@ -16,7 +16,7 @@ from borealis_py.log.base import LogUnreachable
 from borealis_py.log.ingress_status import AbsentField, IngressRole, IngressStatus
 from borealis_py.runtime.ingress.after_end import REMARK
 from borealis_py.runtime.ingress.host import IngressHost
-from borealis_py.runtime.ingress.member import REPORT_US, RESTART_US, SessionReport, TopicMember
+from borealis_py.runtime.ingress.member import REPORT_US, RESTART_US, Roused, SessionReport, TopicMember
 from tests.support.ingress_statuses import ingress_input
 from tests.support.waiting import PATIENCE_S, until
 
@@ -255,3 +255,20 @@ def test_one_that_is_stopped_before_the_last_end_does_not_stay() -> None:
     host = IngressHost(lambda wake: [*members(wake), Begun(Session([])).member()], lambda: None, never)
     host.stop.set()
     assert host.run() == exit_codes.STOPPED.code
+
+
+def test_a_member_has_no_turn_for_what_arrived_for_others_and_one_when_it_is_due() -> None:
+    woken: list[int] = []
+    roused = Roused(lambda: woken.append(1))
+    member = TopicMember("s", 0, "t", None, lambda _: Session([]), lambda: "u", lambda _: None, roused=roused)
+    assert member.due(1_000)
+    member.turn(1_000)
+    assert not member.due(1_001)
+    roused()
+    assert woken
+    assert member.due(1_001)
+    member.turn(1_001)
+    due_us = member.next_wakeup()
+    assert due_us is not None
+    assert [member.due(at) for at in (due_us - 1, due_us)] == [False, True]
+    assert member.due(500), "the clock was set back"
