@@ -25,7 +25,7 @@ from tests.chaos.tidy import leaving_nothing
 from tests.drills.plan import Plan
 from tests.drills.processes import ROOT
 
-LEDGER = ROOT / "docs" / "chaos.md"
+LEDGER = ROOT / "docs" / "evidence" / "chaos.md"
 THRESHOLD_MS = 6_000
 SLACK_US = 3_000_000
 """Of the threshold: Spark applications start now and then, on as many cores as there are."""

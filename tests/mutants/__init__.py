@@ -1,1 +1,1 @@
-"""`make mutants`: rules changed by a tool (mutmut), to see which changes no test notices. See docs/mutants.md."""
+"""`make mutants`: rules changed by mutmut, to see which changes no test notices. See docs/evidence/mutants.md."""

@@ -5,7 +5,7 @@
 All mutants of sunion and protocol, and 100 each of node, client, log and reconcile, drawn by the seed, of those that
 mypy lets pass. What was tried is not tried again until its function changes (`ledger.py`): a run goes on where it was
 stopped; `--survivors` tries those again that survived and have no judgement in `judged.toml`, with the tests of today.
-Writes docs/mutants.md; exits with 1 if fewer are killed than asked for, or a survivor has no judgement.
+Writes docs/evidence/mutants.md; exits with 1 if fewer are killed than asked for, or a survivor has no judgement.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""docs/mutants.md: how many mutants were killed, and each survivor with a judgement in one line."""
+"""docs/evidence/mutants.md: how many mutants were killed, and each survivor with a judgement in one line."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from mutmut.mutation.diff_apply import get_diff_for_mutant
 from mutmut.stats import status_by_exit_code
 from mutmut.utils.format_utils import orig_function_and_class_names_from_key
 
-PAGE = Path("docs/mutants.md")
+PAGE = Path("docs/evidence/mutants.md")
 JUDGED = Path("tests/mutants/judged.toml")
 NOTICED = frozenset({"killed", "timeout", "segfault"})
 """An endless loop or a dead process is noticed as well as a failing test."""

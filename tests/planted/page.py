@@ -1,6 +1,6 @@
-"""Generates docs/rules.md: which rules tests switch off, and who notices.
+"""Generates docs/evidence/rules.md: which rules tests switch off, and who notices.
 
-python -m tests.planted.page > docs/rules.md
+python -m tests.planted.page > docs/evidence/rules.md
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from tests.planted.worlds import IngressWorlds
 PROTOCOL = Path(__file__).parents[2] / "PROTOCOL.md"
 HEAD = """# Rules, and who notices that one is broken
 
-Tests switch off one rule of [PROTOCOL.md](../PROTOCOL.md) at a time in the product (*planted bugs*,
+Tests switch off one rule of [PROTOCOL.md](../../PROTOCOL.md) at a time in the product (*planted bugs*,
 `tests/planted/`) and run what must notice that. A bug is of *safety* if what is called stable would be wrong, of
 *liveness* if results would come too late or never, of *quality* if they could be better. This page is generated from
-the code: `python -m tests.planted.page > docs/rules.md`.
+the code: `python -m tests.planted.page > docs/evidence/rules.md`.
 
 - A *script* is a test, mostly of the protocol, with pure state machines in a toy world. It fails by its own
   assertions, or an oracle of the toy world raises; then that is named.
@@ -90,7 +90,7 @@ def _script(bug: Bug) -> str:
 
 
 def _scene(bug: Bug) -> str:
-    return f"[{bug.scene}](../tests/testdata/{bug.scene}.txt)" if bug.scene else ""
+    return f"[{bug.scene}](../../tests/testdata/{bug.scene}.txt)" if bug.scene else ""
 
 
 def _worlds(bug: Bug) -> str:

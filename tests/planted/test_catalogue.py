@@ -8,11 +8,11 @@ from tests.planted import BUGS
 from tests.planted.bug import EFFECTS
 from tests.planted.page import page, rules, sections
 
-PAGE = Path(__file__).parents[2] / "docs" / "rules.md"
+PAGE = Path(__file__).parents[2] / "docs" / "evidence" / "rules.md"
 
 
 def test_the_page_in_docs_is_that_of_the_catalogue() -> None:
-    assert PAGE.read_text(encoding="utf-8") == page(), "python -m tests.planted.page > docs/rules.md"
+    assert PAGE.read_text(encoding="utf-8") == page(), "python -m tests.planted.page > docs/evidence/rules.md"
 
 
 def test_every_bug_names_rules_that_there_are() -> None:

@@ -11,7 +11,7 @@ from borealis_py.simulation.runner.ledger import HEAD, Line, append, commit_of
 
 
 def test_lines_are_added_below_the_head(tmp_path: Path) -> None:
-    path = tmp_path / "docs" / "ledger.md"
+    path = tmp_path / "docs" / "evidence" / "ledger.md"
     at = datetime(2026, 11, 21, 16, 5, tzinfo=UTC)
     append(path, Line(20_000, 1, 36_000.0, 100, 112, 0), at, "abc1234")
     append(path, Line(200, 7, 360.0, 60, 112, 1), at, "abc1235")
@@ -64,7 +64,7 @@ def test_a_change_is_told_unless_it_is_the_ledgers_own(tmp_path: Path) -> None:
 
 def test_some_run_in_the_ledger_went_everywhere() -> None:
     """Coverage of (state transition, fault class) cells takes more worlds than a test run has; the ledger has them."""
-    lines = Path("docs/ledger.md").read_text().splitlines()
+    lines = Path("docs/evidence/ledger.md").read_text().splitlines()
     runs = [[part.strip() for part in line.split("|")[1:-1]] for line in lines if line.startswith("| 20")]
     possible = len(cells()) - len(IMPOSSIBLE)
     assert f"{possible} of {possible}" in [went for *_, went, _ in runs]

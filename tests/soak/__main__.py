@@ -28,7 +28,7 @@ from tests.drills.processes import ROOT
 from tests.soak.figures import KINDS, OURS, Drift, Sample, drifts, take
 from tests.soak.site import APP, COMMAND_S, HOSTS, Site, kill
 
-LEDGER = ROOT / "docs" / "soak.md"
+LEDGER = ROOT / "docs" / "evidence" / "soak.md"
 LOOK_S = 2.0
 SETTLED_S = 10.0
 """So long after everything is READY again what is there is measured."""
