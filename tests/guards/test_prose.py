@@ -11,7 +11,7 @@ from tests.guards.tree import DOCUMENTS, ROOT
 
 NOT_EDITED = ("docs/evidence/", "docs/figures.md")
 """Appended to by runs, or made of measurements."""
-GENERATED = {f"docs/reference/{name}.md" for name in ("commands", "configuration", "forms", "python", "status")}
+GENERATED = {f"docs/reference/{name}.md" for name in ("commands", "configuration", "forms", "metrics", "python", "status")}
 """Texts of the code."""
 PROTOCOL = ("PROTOCOL.md", "docs/protocol/")
 EDITED = [
@@ -30,7 +30,7 @@ BETTER = {
     r"(?:^|[.:;!?] |\*\* )Of (?:a|an|the|those|each|two|its|all|several)\b(?![^.:]*:)": "begin with the subject",
     r"(?:^|[.:;!?] |\*\* )Who (?!\w+[^.]*\?)": "name who it is; only a question begins so",
 }
-"""What is refused -> what an editor writes instead. A label before a colon ("Of a source: ...") is no fronted genitive."""
+"""What is refused -> what an editor writes instead. A label ("Of a source: ...") is no fronted genitive."""
 
 
 def paragraphs(text: str) -> list[str]:
