@@ -15,6 +15,7 @@ from borealis_py.log.base import (
     NewRecord,
     TookOver,
     TopicSpec,
+    TransactorEvent,
     Unknown,
 )
 from borealis_py.simulation.cluster.clock import Scheduler
@@ -332,6 +333,20 @@ def test_an_open_transaction_holds_back_what_came_after_it() -> None:
     assert reader.position(A) == 3
 
 
+def test_an_error_is_reported_although_the_record_is_truncated() -> None:
+    """Seed 702532: its publisher waited for ever for the answer to a record that no leader had any longer."""
+    scheduler, log = make()
+    appender = log.client("w").appender(asleep)
+    release = log.hold(["a"])
+    log.refuse("w", "a", Refusal("REQUEST_TIMED_OUT", landed=True))
+    appender.append(NewRecord(A, b"1"), token=1)
+    after(scheduler, 1)
+    release(True)
+    after(scheduler, 1)
+    assert [(d.token, d.error) for d in appender.deliveries()] == [(1, "REQUEST_TIMED_OUT")]
+    assert committed(log, A) == []
+
+
 def test_a_transaction_left_open_times_out() -> None:
     scheduler, log = make()
     transactor = log.client("w").transactor("t", P, asleep, last_number(P))
@@ -374,6 +389,27 @@ def test_a_transaction_whose_coordinator_stays_away_is_given_up_and_times_out_on
     assert log.broker.undecided(log.broker.partition(A)) == {0}
     log.coordinators_away.remove("t")
     after(scheduler, 1)
+    assert (log.broker.undecided(log.broker.partition(A)), committed(log, A)) == (set(), [])
+
+
+def test_a_coordinator_that_moves_halfway_through_a_fence_leaves_the_transaction_open() -> None:
+    scheduler, log = make()
+    first, second = (log.client(name).transactor("t", P, asleep, last_number(P)) for name in ("w", "w2"))
+    take_over(scheduler, first, 1)
+    release = log.hold(["a"])
+    first.commit(1, lambda: [NewRecord(A, b"1")])
+    log.fences_unwritten.add("t")
+    second.take_over(1)
+    answers: list[TransactorEvent] = []
+    while not answers:
+        scheduler.step()
+        answers = second.events()
+    assert isinstance(answers[0], Unknown)
+    release(False)
+    after(scheduler, 1)
+    assert first.events() == [Fenced(1)]
+    assert log.broker.undecided(log.broker.partition(A)) == {0}
+    take_over(scheduler, second, 2)
     assert (log.broker.undecided(log.broker.partition(A)), committed(log, A)) == (set(), [])
 
 

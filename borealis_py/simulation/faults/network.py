@@ -108,12 +108,15 @@ def _lagging(world: SimulatedWorld, fault: Fault) -> UndoFault:
 
 
 def _coordinator(world: SimulatedWorld, fault: Fault) -> UndoFault:
-    """The coordinators of transactions move: for a while none answers, but to the neighbour, which suffers no fault."""
+    """The coordinators of transactions move: for a while none answers, but to the neighbour, which suffers no fault.
+    The first fence after that meets one that moves again, halfway.
+    """
     settle, prefix = disturbed(world.replicas), f"{world.wiring.app}."
     world.log.coordinators_away.append(prefix)
 
     def undo() -> None:
         world.log.coordinators_away.remove(prefix)
+        world.log.fences_unwritten.add(prefix)
         settle()
 
     return undo

@@ -175,9 +175,9 @@ class MemoryAppender:
             lane.unheard += 1
 
     def _replicated(self, lane: _Lane) -> bool:
-        """Whether the record of the oldest acknowledgement has reached the followers."""
-        partition = self._client.log.broker.existing(lane.feed)
-        return partition is None or lane.acks[0].offset < partition.high_watermark
+        """Whether the record of the oldest acknowledgement has reached the followers; an error waits for none."""
+        partition, ack = self._client.log.broker.existing(lane.feed), lane.acks[0]
+        return partition is None or ack.error is not None or ack.offset < partition.high_watermark
 
     def send_again(self, feed: Feed, gone: Mapping[int, Record]) -> None:
         """See `MemoryClient.send_again`. What was reported as failed is not."""

@@ -309,6 +309,10 @@ class Broker:
         producer.known = True
         return producer.epoch
 
+    def fence_only(self, transactional_id: str) -> None:
+        """Fence older producers of this id; what they left open stays so until the next fence or its timeout."""
+        self._producers.setdefault(transactional_id, _Producer()).epoch += 1
+
     def settled(self, transactional_id: str) -> bool:
         """Whether all markers of the last transaction under this id have reached the followers: a new producer is not
         initialised before, and no transaction begins."""

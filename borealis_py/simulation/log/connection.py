@@ -63,6 +63,9 @@ class SharedLog:
         self.coordinators_away: list[str] = []
         """Of transactional ids that begin like one of these, none begins or ends a transaction, and none is aborted for
         its age."""
+        self.fences_unwritten: set[str] = set()
+        """Prefixes of transactional ids whose coordinator moves in its next PREPARE_EPOCH_FENCE: older producers are
+        fenced, the abort is never written."""
         self._altered: dict[Feed, Callable[[NewRecord], NewRecord]] = {}
 
     def link(self, name: str) -> Link:
@@ -87,6 +90,12 @@ class SharedLog:
     def coordinated(self, transactional_id: str) -> bool:
         """Whether the coordinator of this id answers."""
         return not any(transactional_id.startswith(prefix) for prefix in self.coordinators_away)
+
+    def fences_by_half(self, transactional_id: str) -> bool:
+        """Whether the coordinator of this id moves before it aborts what an older producer left. Once for each move."""
+        moves = [prefix for prefix in self.fences_unwritten if transactional_id.startswith(prefix)]
+        self.fences_unwritten.difference_update(moves)
+        return bool(moves)
 
     def leaderless(self, topic: str | None) -> bool:
         return bool(self._leaderless) and topic in self._leaderless

@@ -120,6 +120,10 @@ class MemoryTransactor:
         if not self._client.sends(self._progress.topic):
             self._unreachable(attempt)
             return
+        if self._client.log.fences_by_half(self._id):
+            self._broker.fence_only(self._id)
+            self._unreachable(attempt)
+            return
         self._epoch = self._broker.init_producer(self._id)  # even if its answer does not arrive
         self._doubt = False
         read = partial(self._once, self._may_begin, attempt, lambda: self._read(attempt, 0))
