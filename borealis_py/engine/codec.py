@@ -17,9 +17,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from borealis_py.engine.checks import NESTING_MAX
-from borealis_py.engine.increments import PartIncrement, StatePart
+from borealis_py.engine.increments import Partial, PartIncrement, StatePart
 from borealis_py.engine.ipc import Unclaimed, claims, spell
-from borealis_py.engine.operators import Partial
 from borealis_py.engine.rows import Parsed, row_sizes, segment_schema
 from borealis_py.protocol.settings import ROW_MAX_BYTES
 from borealis_py.query.names import STIME

@@ -10,9 +10,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from borealis_py.engine.applied.apply import ApplyOperator
 from borealis_py.engine.applied.build import apply_operator
-from borealis_py.engine.applied.window_apply import WindowApplyOperator
 from borealis_py.engine.duck_statement import Duck
 from borealis_py.engine.expressions import (
     ExpressionPlace,
@@ -27,21 +25,16 @@ from borealis_py.engine.keyed.build import (
     lookup_operator,
     with_deletions,
 )
-from borealis_py.engine.keyed.distinct import DistinctOperator
 from borealis_py.engine.keyed.frames import OverCompiler
-from borealis_py.engine.keyed.join import JoinOperator
 from borealis_py.engine.keyed.key_window_build import KeyWindowCompiler
-from borealis_py.engine.keyed.key_windows import KeyWindowOperator
-from borealis_py.engine.keyed.lookup import FileLookupOperator, LookupOperator
-from borealis_py.engine.keyed.over import OverOperator
 from borealis_py.engine.keyed.top import TopCompiler
 from borealis_py.engine.operators import (
     MergeOperator,
+    Operator,
     PartitionFilter,
     SourceOperator,
     StatementOperator,
     UnionOperator,
-    WindowOperator,
 )
 from borealis_py.engine.rows import segment_schema
 from borealis_py.engine.statements import Relation, Sql, StatementCompiler, part_of, q
@@ -74,23 +67,6 @@ from borealis_py.query.plan import (
 from borealis_py.query.spec import AppSpec
 from borealis_py.query.wholeness import left_out_until
 from borealis_py.types.arrow import spelled, type_of
-
-Operator = (
-    SourceOperator
-    | PartitionFilter
-    | MergeOperator
-    | UnionOperator
-    | StatementOperator
-    | WindowOperator
-    | KeyWindowOperator
-    | JoinOperator
-    | DistinctOperator
-    | OverOperator
-    | LookupOperator
-    | FileLookupOperator
-    | ApplyOperator
-    | WindowApplyOperator
-)
 
 _INT = pa.int64()
 
@@ -167,7 +143,7 @@ class _Compiler(StatementCompiler):
             return self._materialised(self._relations[op.input])
         if isinstance(op, PartOp):
             whole = self._keyed(self._relations[op.input], op.by)
-            return self._add(PartitionFilter(whole.slot, op.by, op.count, op.index), whole.schema)
+            return self._add(PartitionFilter((whole.slot,), op.by, op.count, op.index), whole.schema)
         if isinstance(op, MergeOp):
             parts = [self._keyed(self._relations[i], op.by) for i in op.inputs]
             return self._add(MergeOperator(tuple(r.slot for r in parts), op.by), parts[0].schema)
@@ -206,7 +182,7 @@ class _Compiler(StatementCompiler):
         if relation.chain is None:
             return relation
         statement = self.statement(relation.select, relation.base, self.label, partial, relation.stages)
-        return self._add(StatementOperator(base_name(self.node), relation.slot, statement), relation.schema)
+        return self._add(StatementOperator(base_name(self.node), (relation.slot,), statement), relation.schema)
 
     def _keyed(self, relation: Relation, by: Sequence[str]) -> Relation:
         for name in by:

@@ -14,7 +14,8 @@ from typing import Protocol
 
 import pyarrow as pa
 
-from borealis_py.engine.operators import Partial
+Partial = tuple[int, pa.RecordBatch]
+"""An entry of a state: (bucket, its partial aggregates or rows)."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,7 @@ Knows nothing of logs, frontiers or stability.
 from __future__ import annotations
 
 from collections.abc import Container, Iterator, Mapping, Sequence
+from itertools import accumulate, pairwise
 
 import msgspec
 import numpy as np
@@ -16,14 +17,13 @@ from borealis_py.engine.applied.apply import ApplyOperator
 from borealis_py.engine.applied.window_apply import WindowApplyOperator
 from borealis_py.engine.classes import OperatorClass, most_general
 from borealis_py.engine.codec import ArrowRowCodec, ArrowSourceCodec
-from borealis_py.engine.compile import Compiled, Operator, compile_plan
+from borealis_py.engine.compile import Compiled, compile_plan
 from borealis_py.engine.duck_connection import MEMORY_BYTES
 from borealis_py.engine.duck_statement import Duck
 from borealis_py.engine.fingerprint import fingerprint
-from borealis_py.engine.increments import StatePart, WindowEntries
+from borealis_py.engine.increments import Partial
 from borealis_py.engine.keyed.join import JoinOperator
-from borealis_py.engine.keyed.keeping import KeepingOperator
-from borealis_py.engine.operators import NodeOutputs, Partial, Slice, WindowedOperator, dead_letter_values
+from borealis_py.engine.operators import OperatorState, Slice, dead_letter_values
 from borealis_py.engine.partitioner import split_by_partition
 from borealis_py.engine.row_limit import RowLimit
 from borealis_py.engine.rows import ArrowRows, buckets_of, by_bucket, in_buckets, joined
@@ -35,7 +35,7 @@ from borealis_py.query.spec import AppSpec
 from sunion.errors import EngineOutOfMemory
 from sunion.model import Output, Reject
 
-KernelState = tuple[tuple[Partial, ...], ...]
+KernelState = OperatorState
 """For each window operator, its buckets' partials, in bucket order; for each distinct, over, lookup, count window and
 session, its blocks of rows; for each join, those of its left and of its right side."""
 Batches = Sequence[pa.RecordBatch | None]
@@ -61,8 +61,12 @@ class DuckKernel(ArrowRows, ArrowRowCodec):
         self._inputs = compiled.inputs
         self._duck = duck
         self._operators = compiled.operators
-        self._joins = any(isinstance(op, JoinOperator) for op in compiled.operators)
-        self._kept = [part for op in compiled.operators for part in _state_parts(op)]
+        ends = list(accumulate((len(op.state_parts) for op in compiled.operators), initial=0))
+        self._state_of = [slice(first, end) for first, end in pairwise(ends)]
+        """Where the parts of each operator's state lie in the kernel's."""
+        joins = any(isinstance(op, JoinOperator) for op in compiled.operators)
+        self._slice_rows = SLICE_ROWS_JOINED if joins else SLICE_ROWS
+        self._kept = [part for op in compiled.operators for part in op.state_parts]
         self._limit = RowLimit(compiled.schema, duck.row_max_bytes, app.label(node))
         ArrowRowCodec.__init__(self, compiled.schema, self._kept)
 
@@ -77,7 +81,7 @@ class DuckKernel(ArrowRows, ArrowRowCodec):
         reach: list[int] = []
         for operator in self._operators:
             below = max((reach[i] for i in operator.inputs), default=0)
-            reach.append(below + _lookback(operator))
+            reach.append(below + operator.lookback)
         return reach[-1]
 
     @property
@@ -88,7 +92,7 @@ class DuckKernel(ArrowRows, ArrowRowCodec):
     @property
     def unbounded(self) -> tuple[str, ...]:
         """Those of its operators, as its user wrote them, of which a result may depend on any earlier bucket."""
-        return tuple(op.unbounded for op in self._operators if isinstance(op, KeepingOperator) and op.unbounded)
+        return tuple(op.unbounded for op in self._operators if op.unbounded)
 
     @property
     def applied(self) -> list[ApplyOperator | WindowApplyOperator]:
@@ -126,8 +130,7 @@ class DuckKernel(ArrowRows, ArrowRowCodec):
         if pending and not first <= pending[0] <= pending[-1] < end:
             raise ValueError(f"rows of buckets {pending[0]}..{pending[-1]} in a step over [{first}, {end})")
         outputs: dict[int, Output] = {}
-        rows_max = min(SLICE_ROWS, SLICE_ROWS_JOINED) if self._joins else SLICE_ROWS
-        for low, high, some in _slices(first, end, pending, buckets, rows_max):
+        for low, high, some in _slices(first, end, pending, buckets, self._slice_rows):
             state = self._run_slice(low, high, some, buckets, state, outputs)
         return state, outputs
 
@@ -160,21 +163,12 @@ class DuckKernel(ArrowRows, ArrowRowCodec):
         return rows
 
     def _run(self, part: Slice, state: KernelState, outputs: dict[int, Output]) -> KernelState:
-        slots: NodeOutputs = []
         after: list[tuple[Partial, ...]] = []
-        for operator in self._operators:
-            if isinstance(operator, WindowedOperator):
-                closed, kept = operator.run(part, slots[operator.input], state[len(after)])
-                after.append(kept)
-                slots.append(closed)
-            elif isinstance(operator, KeepingOperator):
-                parts = len(operator.state_parts)
-                found, blocks = operator.run(part, slots, state[len(after) : len(after) + parts])
-                after += blocks
-                slots.append(found)
-            else:
-                slots.append(operator.run(part, slots))
-        rows = self._fitting(part, slots[-1])
+        for operator, kept in zip(self._operators, self._state_of, strict=True):
+            rows, entries = operator.run(part, state[kept])
+            part.outputs.append(rows)
+            after += entries
+        rows = self._fitting(part, part.outputs[-1])
         results = {} if rows is None else dict(by_bucket(rows, buckets_of(rows, part.width_us)))
         for bucket in sorted(results.keys() | part.rejects.keys()):
             outputs[bucket] = Output(results.get(bucket), tuple(part.rejects.get(bucket, ())))
@@ -195,20 +189,6 @@ class DuckKernel(ArrowRows, ArrowRowCodec):
     def close(self) -> None:
         """Release the engine's memory. The kernel cannot be used afterwards."""
         self._duck.close()
-
-
-def _state_parts(operator: Operator) -> tuple[StatePart, ...]:
-    """Each part of an operator's state."""
-    if isinstance(operator, WindowedOperator):
-        return (WindowEntries(operator.partial_schema),)
-    return operator.state_parts if isinstance(operator, KeepingOperator) else ()
-
-
-def _lookback(operator: Operator) -> int:
-    """How many earlier buckets a result of this operator may depend on."""
-    if isinstance(operator, WindowedOperator):
-        return operator.times.longest - 1
-    return operator.lookback if isinstance(operator, KeepingOperator) else 0
 
 
 def _slices(

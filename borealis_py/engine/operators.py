@@ -20,6 +20,7 @@ from borealis_py.engine.aggregates import POSITION
 from borealis_py.engine.classes import OperatorClass
 from borealis_py.engine.duck_statement import Statement
 from borealis_py.engine.grouped_sums import GroupedSums
+from borealis_py.engine.increments import Partial, StatePart, WindowEntries
 from borealis_py.engine.partitioner import part_of, sort_by_key
 from borealis_py.engine.poison_rows import Runs, group_numbers, isolate_bad_rows, run_by_group, run_by_part
 from borealis_py.engine.rows import buckets_of, by_bucket, joined, merge, runs_of, sorted_by_stime
@@ -28,12 +29,10 @@ from borealis_py.query.names import STIME
 from borealis_py.types.arrow import said
 from sunion.model import Reject
 
-Partial = tuple[int, pa.RecordBatch]
-"""(bucket, its partial aggregates or rows)."""
 Rows: TypeAlias = pa.RecordBatch | None
 """Rows of a slice in order; None: it has none."""
-NodeOutputs = list[Rows]
-"""The rows of the slice, by operator."""
+OperatorState: TypeAlias = tuple[tuple[Partial, ...], ...]
+"""The entries of each part of an operator's state; no part: it keeps nothing."""
 CLOSE_ROWS = 100_000
 """Windows are closed together while they hold at most this many partials or rows: sliding windows overlap."""
 
@@ -42,35 +41,81 @@ CLOSE_ROWS = 100_000
 class Slice:
     """Buckets [first, end) being processed, each `width_us` microseconds wide.
 
-    `inputs`: each input's rows, bucket after bucket. `rejects`: dead letters by bucket, in the order of operators, then
-    rows.
+    `inputs`: each input's rows, bucket after bucket. `outputs`: the rows of each operator that has run. `rejects`: dead
+    letters by bucket, in the order of operators, then rows.
     """
 
     first: int
     end: int
     width_us: int
     inputs: Sequence[Rows]
+    outputs: list[Rows] = field(default_factory=list)
     rejects: dict[int, list[Reject]] = field(default_factory=dict)
 
     def refuse(self, bucket: int, reject: Reject) -> None:
         self.rejects.setdefault(bucket, []).append(reject)
 
 
+class Operator(ABC):
+    """One step of a node's plan.
+
+    `operator_class`: what its results depend on, which decides how its node may recover. `inputs`: the operators whose
+    rows it reads, as indices into the plan.
+    """
+
+    operator_class: ClassVar[OperatorClass]
+    inputs: tuple[int, ...]
+
+    @property
+    def lookback(self) -> int:
+        """How many earlier buckets a result may depend on."""
+        return 0
+
+    @property
+    def unbounded(self) -> str:
+        """What its user wrote, such as "window(rows=100)", if a result may depend on any earlier bucket; else ""."""
+        return ""
+
+    @property
+    def state_parts(self) -> tuple[StatePart, ...]:
+        """How each part of its state changes from bucket to bucket."""
+        return ()
+
+    def rows(self, part: Slice) -> Rows:
+        """The slice's rows of its first input; most have no other."""
+        return part.outputs[self.inputs[0]]
+
+    @abstractmethod
+    def run(self, part: Slice, state: OperatorState) -> tuple[Rows, OperatorState]:
+        """The results whose stimes lie in the slice, and the state after it. `state`: before it, part by part."""
+
+
+class StatelessOperator(Operator):
+    """An operator that keeps nothing: its results are made of the slice's rows alone."""
+
+    def run(self, part: Slice, state: OperatorState) -> tuple[Rows, OperatorState]:
+        return self.apply(part), ()
+
+    @abstractmethod
+    def apply(self, part: Slice) -> Rows:
+        """The results."""
+
+
 @dataclass(frozen=True)
-class SourceOperator:
+class SourceOperator(StatelessOperator):
     """Rows of input `index` of the node, in order. `inputs`: none, as it reads no other operator."""
 
     operator_class: ClassVar = OperatorClass.REPEATABLE
     index: int
     inputs: tuple[int, ...] = ()
 
-    def run(self, part: Slice, slots: NodeOutputs) -> Rows:
+    def apply(self, part: Slice) -> Rows:
         batch = part.inputs[self.index] if part.inputs else None
         return sorted_by_stime(batch) if batch is not None and batch.num_rows else None
 
 
 @dataclass(frozen=True)
-class UnionOperator:
+class UnionOperator(StatelessOperator):
     """Rows of several operators in total order; columns as in the first one (`columns`). `inputs`: the operators'
     indices."""
 
@@ -78,35 +123,31 @@ class UnionOperator:
     inputs: tuple[int, ...]
     columns: tuple[str, ...]
 
-    def run(self, part: Slice, slots: NodeOutputs) -> Rows:
-        found = [slots[i] for i in self.inputs]
+    def apply(self, part: Slice) -> Rows:
+        found = [part.outputs[i] for i in self.inputs]
         return merge(
             [b if b is None or tuple(b.schema.names) == self.columns else b.select(self.columns) for b in found]
         )
 
 
 @dataclass(frozen=True)
-class PartitionFilter:
-    """The rows of operator `input` that belong to partition `index` of `count` of the node, by a hash of their columns
+class PartitionFilter(StatelessOperator):
+    """The rows of its input that belong to partition `index` of `count` of the node, by a hash of their columns
     `by`."""
 
     operator_class: ClassVar = OperatorClass.REPEATABLE
-    input: int
+    inputs: tuple[int]
     by: tuple[str, ...]
     count: int
     index: int
 
-    @property
-    def inputs(self) -> tuple[int, ...]:
-        return (self.input,)
-
-    def run(self, part: Slice, slots: NodeOutputs) -> Rows:
-        batch = slots[self.input]
+    def apply(self, part: Slice) -> Rows:
+        batch = self.rows(part)
         return None if batch is None else part_of(batch, self.by, self.count, self.index)
 
 
 @dataclass(frozen=True)
-class MergeOperator:
+class MergeOperator(StatelessOperator):
     """Rows of all partitions of a node, by (stime, key, position). `inputs`: indices of the operators that give each
     partition's rows. `by`: the key's columns."""
 
@@ -114,33 +155,29 @@ class MergeOperator:
     inputs: tuple[int, ...]
     by: tuple[str, ...]
 
-    def run(self, part: Slice, slots: NodeOutputs) -> Rows:
-        rows = joined([slots[i] for i in self.inputs])
+    def apply(self, part: Slice) -> Rows:
+        rows = joined([part.outputs[i] for i in self.inputs])
         return None if rows is None else sort_by_key(rows, self.by)
 
 
 @dataclass(frozen=True)
-class StatementOperator:
-    """A fused chain of filters and maps. `statement`: runs over the rows of operator `input`. `node`: named as the
+class StatementOperator(StatelessOperator):
+    """A fused chain of filters and maps. `statement`: runs over the rows of its input. `node`: named as the
     source of its dead letters."""
 
     operator_class: ClassVar = OperatorClass.REPEATABLE
     node: str
-    input: int
+    inputs: tuple[int]
     statement: Statement
 
-    @property
-    def inputs(self) -> tuple[int, ...]:
-        return (self.input,)
-
-    def run(self, part: Slice, slots: NodeOutputs) -> Rows:
-        batch = slots[self.input]
+    def apply(self, part: Slice) -> Rows:
+        batch = self.rows(part)
         return None if batch is None else _by_row(self.node, self.statement, batch, part)
 
 
 @dataclass(frozen=True)
-class WindowedOperator(ABC):
-    """Something computed over windows of the rows of operator `input`. `times`: when they begin and end, in buckets,
+class WindowedOperator(Operator):
+    """Something computed over windows of the rows of its input. `times`: when they begin and end, in buckets,
     each `width_us` microseconds wide.
 
     `collect` turns rows into partials, one per bucket and key, with the bucket as first column and `partial_schema`
@@ -151,7 +188,7 @@ class WindowedOperator(ABC):
 
     operator_class: ClassVar = OperatorClass.CONVERGENT
     node: str
-    input: int
+    inputs: tuple[int]
     times: WindowTimes
     width_us: int
     keys: tuple[str, ...]
@@ -162,20 +199,25 @@ class WindowedOperator(ABC):
     whole_us: int
 
     @property
-    def inputs(self) -> tuple[int, ...]:
-        return (self.input,)
+    def lookback(self) -> int:
+        return self.times.longest - 1
 
-    def run(self, part: Slice, rows: Rows, state: Sequence[Partial]) -> tuple[Rows, tuple[Partial, ...]]:
+    @property
+    def state_parts(self) -> tuple[StatePart, ...]:
+        return (WindowEntries(self.partial_schema),)
+
+    def run(self, part: Slice, state: OperatorState) -> tuple[Rows, OperatorState]:
         """The results of the windows that close in the slice, and the partials that later windows need."""
-        content = [*state, *(self._collected(part, rows) if rows is not None else ())]
+        rows = self.rows(part)
+        content = [*state[0], *(self._collected(part, rows) if rows is not None else ())]
         if not content:
-            return None, ()
+            return None, ((),)
         needed = self.times.begin(self.times.next_end(part.end))
         if self.times.next_end(max(content[0][0], part.first)) > part.end:  # live, mostly: none closes
-            return None, tuple(entry for entry in content if entry[0] >= needed)
+            return None, (tuple(entry for entry in content if entry[0] >= needed),)
         buckets = np.array([bucket for bucket, _ in content])
         found = joined([self._closed(part, windows) for windows in self._windows(part, buckets, content)])
-        return found, tuple(content[int(np.searchsorted(buckets, needed)) :])
+        return found, (tuple(content[int(np.searchsorted(buckets, needed)) :]),)
 
     def _collected(self, part: Slice, rows: pa.RecordBatch) -> Iterator[Partial]:
         """The partials of each bucket in the slice."""

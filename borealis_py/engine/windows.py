@@ -32,7 +32,7 @@ def windows_of(c: StatementCompiler, op: WindowOp | TopOp, source: Relation) -> 
     return partial(
         WindowOperator,
         node=base_name(c.node),
-        input=source.slot,
+        inputs=(source.slot,),
         times=window_times(c, op),
         width_us=bucket,
         keys=op.keys,

@@ -36,23 +36,23 @@ class Bucketwise:
             window.partials = []
         for bucket in range(first, end):
             part = Slice(bucket, bucket + 1, self._on.app.bucket_us, buckets.get(bucket, ()))
-            slots: list[pa.RecordBatch | None] = []
             counts: list[int] = []
             for i, operator in enumerate(self._on._operators):
                 before = len(part.rejects.get(bucket, ()))
                 alone = self._windows.get(i)
                 if alone is None:
                     assert not isinstance(operator, WindowOperator)
-                    slots.append(operator.run(part, slots))
+                    rows, _ = operator.run(part, ())
+                    part.outputs.append(rows)
                     counts.append(len(part.rejects.get(bucket, ())) - before)
                 else:
-                    rows, bad = alone.run(bucket, slots[alone.of.input])
-                    slots.append(rows)
+                    rows, bad = alone.run(bucket, alone.of.rows(part))
+                    part.outputs.append(rows)
                     counts.append(bad)
             if any(counts):
                 refused[bucket] = sum(counts)
-            if slots[-1] is not None:
-                outputs[bucket] = canonical_hash(slots[-1])
+            if part.outputs[-1] is not None:
+                outputs[bucket] = canonical_hash(part.outputs[-1])
         return outputs, refused
 
 

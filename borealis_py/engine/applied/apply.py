@@ -11,7 +11,7 @@ import pyarrow as pa
 from borealis_py.engine.applied.called import CalledFunction
 from borealis_py.engine.classes import OperatorClass
 from borealis_py.engine.duck_faults import RowError
-from borealis_py.engine.operators import NodeOutputs, Rows, Slice, without_bad_rows
+from borealis_py.engine.operators import Rows, Slice, StatelessOperator, without_bad_rows
 from borealis_py.engine.row_limit import larger
 from borealis_py.engine.rows import buckets_of, by_bucket, joined
 from borealis_py.query.names import STIME
@@ -47,24 +47,20 @@ class RowFunction:
 
 
 @dataclass(frozen=True)
-class ApplyOperator:
-    """What `function` makes of the rows of operator `input`. `node`: named as the source of its dead letters."""
+class ApplyOperator(StatelessOperator):
+    """What `function` makes of the rows of its input. `node`: named as the source of its dead letters."""
 
     operator_class: ClassVar = OperatorClass.REPEATABLE
     node: str
-    input: int
+    inputs: tuple[int]
     function: RowFunction
-
-    @property
-    def inputs(self) -> tuple[int, ...]:
-        return (self.input,)
 
     @property
     def schema(self) -> pa.Schema:
         return self.function.schema
 
-    def run(self, part: Slice, slots: NodeOutputs) -> Rows:
-        rows = slots[self.input]
+    def apply(self, part: Slice) -> Rows:
+        rows = self.rows(part)
         if rows is None:
             return None
         buckets = [some for _, some in by_bucket(rows, buckets_of(rows, part.width_us))]

@@ -36,12 +36,12 @@ def apply_operator(
     function, node = callable_function(op, source.schema, code, c.row_max_bytes), base_name(c.node)
     if isinstance(op, ApplyOp):
         assert isinstance(function, RowFunction)
-        return ApplyOperator(node, source.slot, function)
+        return ApplyOperator(node, (source.slot,), function)
     assert isinstance(function, GroupFunction)
     where = f"apply({op.function.qualname}) of {c.label}"
     return WindowApplyOperator(
         node=node,
-        input=source.slot,
+        inputs=(source.slot,),
         times=window_times(c, op),
         width_us=c.app.bucket_us,
         keys=op.keys,

@@ -11,7 +11,8 @@ import pyarrow as pa
 from borealis_py.engine.applied.called import CalledFunction
 from borealis_py.engine.duck_faults import RowError
 from borealis_py.engine.duck_statement import Statement
-from borealis_py.engine.operators import Partial, Rows, Slice, WindowedOperator, dead_letter_values, refuse_window
+from borealis_py.engine.increments import Partial
+from borealis_py.engine.operators import Rows, Slice, WindowedOperator, dead_letter_values, refuse_window
 from borealis_py.engine.poison_rows import group_numbers
 from borealis_py.engine.row_limit import larger
 from borealis_py.engine.rows import joined
@@ -55,7 +56,7 @@ class GroupFunction:
 
 @dataclass(frozen=True)
 class WindowApplyOperator(WindowedOperator):
-    """What `function` makes of windows of the rows of operator `input`. `rank`: numbers the groups of a window by
+    """What `function` makes of windows of the rows of its input. `rank`: numbers the groups of a window by
     `keys`, in the order of the results; None: it has no keys."""
 
     function: GroupFunction

@@ -76,7 +76,7 @@ def file_lookup_operator(c: StatementCompiler, op: FileLookupOp, left: Relation)
             f"{op.file.place}: {rows.num_rows - block.num_rows} rows have a key ({', '.join(found.kept.by)}) that is "
             f"there already, such as {twice}; a table has one row for each"
         )
-    return FileLookupOperator(left.slot, found, block)
+    return FileLookupOperator((left.slot,), found, block)
 
 
 def _found_rows(c: StatementCompiler, op: LookupOp | FileLookupOp, left: Relation, table: pa.Schema) -> FoundRows:
@@ -133,7 +133,7 @@ def distinct_operator(c: StatementCompiler, op: DistinctOp, source: Relation) ->
     """The operator of a distinct over an operator's rows. Raises QueryError."""
     columns = pa.schema([*(source.schema.field(name) for name in op.by), source.schema.field(STIME)])
     return DistinctOperator(
-        input=source.slot,
+        inputs=(source.slot,),
         within_us=op.within_us,
         hash=hash_statement(c, source.schema, op.by, "distinct"),
         kept=KeptRows.of(columns, op.by, op.within_us, c.app.bucket_us),

@@ -18,9 +18,8 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from borealis_py.engine.increments import EntriesPart, PartIncrement, increment_by_identity
+from borealis_py.engine.increments import EntriesPart, Partial, PartIncrement, increment_by_identity
 from borealis_py.engine.keyed.kept_rows import same_keys
-from borealis_py.engine.operators import Partial
 from borealis_py.engine.rows import buckets_of
 
 LEVEL = 8

@@ -88,7 +88,7 @@ class OverCompiler:
         kept = pa.schema([*(rows.schema.field(n) for n in dict.fromkeys((*op.keys, *arguments))), (STIME, _INT)])
         return OverOperator(
             node=base_name(c.node),
-            input=rows.slot,
+            inputs=(rows.slot,),
             last=op.last,
             within_us=op.within_us,
             hash=hash_statement(c, rows.schema, op.keys, "over") if op.keys else None,

@@ -18,8 +18,8 @@ import pyarrow as pa
 
 from borealis_py.engine.classes import OperatorClass
 from borealis_py.engine.duck_statement import Statement
-from borealis_py.engine.increments import StatePart
-from borealis_py.engine.keyed.keeping import KeepingOperator, check_memory
+from borealis_py.engine.increments import Partial, StatePart
+from borealis_py.engine.keyed.keeping import check_memory
 from borealis_py.engine.keyed.kept_rows import (
     HASH,
     Found,
@@ -32,7 +32,7 @@ from borealis_py.engine.keyed.kept_rows import (
     taken,
     usable,
 )
-from borealis_py.engine.operators import NodeOutputs, Partial, Rows, Slice, dead_letter_values, readable
+from borealis_py.engine.operators import Operator, OperatorState, Rows, Slice, dead_letter_values, readable
 from borealis_py.query.names import STIME
 from sunion.model import Reject
 
@@ -84,7 +84,7 @@ class _Pairs:
 
 
 @dataclass(frozen=True)
-class JoinOperator(KeepingOperator):
+class JoinOperator(Operator):
     """Pairs of the rows of two operators, `inputs`: left and right.
 
     `node`: named as the source of its dead letters. `on`, `other_on`: the key's columns, as each side spells them.
@@ -120,11 +120,9 @@ class JoinOperator(KeepingOperator):
         """Each part of its state: the left rows' blocks, and the right ones'."""
         return self.left, self.right
 
-    def run(
-        self, part: Slice, slots: NodeOutputs, state: Sequence[State]
-    ) -> tuple[Rows, tuple[tuple[Partial, ...], ...]]:
+    def run(self, part: Slice, state: OperatorState) -> tuple[Rows, OperatorState]:
         """The pairs whose stimes lie in the slice, and the rows that later buckets need."""
-        left_rows, right_rows = slots[self.inputs[0]], usable(slots[self.inputs[1]], self.other_on)
+        left_rows, right_rows = self.rows(part), usable(part.outputs[self.inputs[1]], self.other_on)
         if not self.outer:
             left_rows = usable(left_rows, self.on)
         if left_rows is None and right_rows is None and not any(state):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
@@ -14,7 +14,7 @@ from borealis_py.engine.classes import OperatorClass
 from borealis_py.engine.duck_statement import Statement
 from borealis_py.engine.increments import StatePart
 from borealis_py.engine.keyed.kept_rows import Kept, KeptRows, hashed
-from borealis_py.engine.operators import NodeOutputs, Partial, Rows, Slice
+from borealis_py.engine.operators import Operator, OperatorState, Rows, Slice
 from borealis_py.query.names import STIME
 from sunion.errors import EngineOutOfMemory
 
@@ -22,31 +22,6 @@ EVER = 2**62
 """More buckets than there are: a result may depend on any earlier one."""
 COLUMN_BYTES_MAX = 2**31 - 1
 """Texts of a column that are together at once: Arrow's offsets are of 32 bits."""
-
-
-class KeepingOperator(ABC):
-    """An operator whose state is rows of its inputs."""
-
-    @property
-    @abstractmethod
-    def lookback(self) -> int:
-        """How many earlier buckets a result may depend on."""
-
-    @property
-    def unbounded(self) -> str:
-        """What its user wrote, such as "window(rows=100)", if a result may depend on any earlier bucket; else ""."""
-        return ""
-
-    @property
-    @abstractmethod
-    def state_parts(self) -> tuple[StatePart, ...]:
-        """Each part of its state."""
-
-    @abstractmethod
-    def run(
-        self, part: Slice, slots: NodeOutputs, state: Sequence[Sequence[Partial]]
-    ) -> tuple[Rows, tuple[tuple[Partial, ...], ...]]:
-        """The results whose stimes lie in the slice, and the state after it."""
 
 
 @dataclass(frozen=True)
@@ -66,21 +41,17 @@ class NewRows:
 
 
 @dataclass(frozen=True)
-class ComparingOperator(KeepingOperator):
-    """Compares each row of operator `input` with those of its key that came in the `within_us` microseconds before.
+class ComparingOperator(Operator):
+    """Compares each row of its input with those of its key that came in the `within_us` microseconds before.
 
     `kept`: how rows are kept, and by which key. `hash`: hashes keys; None: all rows have one.
     """
 
     operator_class: ClassVar = OperatorClass.CONVERGENT
-    input: int
+    inputs: tuple[int]
     within_us: int
     kept: KeptRows
     hash: Statement | None
-
-    @property
-    def inputs(self) -> tuple[int, ...]:
-        return (self.input,)
 
     @property
     def lookback(self) -> int:
@@ -90,10 +61,8 @@ class ComparingOperator(KeepingOperator):
     def state_parts(self) -> tuple[StatePart, ...]:
         return (self.kept,)
 
-    def run(
-        self, part: Slice, slots: NodeOutputs, state: Sequence[Sequence[Partial]]
-    ) -> tuple[Rows, tuple[tuple[Partial, ...], ...]]:
-        rows = slots[self.input]
+    def run(self, part: Slice, state: OperatorState) -> tuple[Rows, OperatorState]:
+        rows = self.rows(part)
         if rows is None:
             blocks = self.kept.added(state[0], None, np.zeros(0, dtype=np.int64), part.end).blocks
             return None, (self.kept.current(blocks, part.end),)

@@ -18,8 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from borealis_py.engine.duck_statement import Statement
-from borealis_py.engine.increments import PartIncrement, grown
-from borealis_py.engine.operators import Partial
+from borealis_py.engine.increments import Partial, PartIncrement, grown
 from borealis_py.engine.rows import buckets_of, row_sizes, runs_of
 from borealis_py.query.names import STIME
 from borealis_py.types.arrow import stored

@@ -36,7 +36,7 @@ class KeyWindowCompiler(AggregateCompiler):
         kept = pa.schema([field for field in columns if field.name != STIME])
         return KeyWindowOperator(
             node=base_name(c.node),
-            input=self._source.slot,
+            inputs=(self._source.slot,),
             kept=OpenRows.of(kept, op.keys, c.app.bucket_us, _rule(op)),
             hash=hash_statement(c, self._source.schema, op.keys, "window") if op.keys else None,
             close=close,

@@ -15,20 +15,20 @@ import pyarrow as pa
 
 from borealis_py.engine.classes import OperatorClass
 from borealis_py.engine.duck_statement import Statement
-from borealis_py.engine.increments import StatePart
-from borealis_py.engine.keyed.keeping import EVER, KeepingOperator
+from borealis_py.engine.increments import Partial, StatePart
+from borealis_py.engine.keyed.keeping import EVER
 from borealis_py.engine.keyed.kept_rows import HASH, Found, hashed, taken
 from borealis_py.engine.keyed.open_rows import PLACE, START, OpenRows, numbered
 from borealis_py.engine.keyed.window_rules import RowsByKey, WindowRule
-from borealis_py.engine.operators import CLOSE_ROWS, GroupNumbers, NodeOutputs, Partial, Rows, Slice, refuse_window
+from borealis_py.engine.operators import CLOSE_ROWS, GroupNumbers, Operator, OperatorState, Rows, Slice, refuse_window
 from borealis_py.engine.poison_rows import run_by_group, run_by_part
 from borealis_py.engine.rows import joined, runs_of
 from borealis_py.query.names import STIME
 
 
 @dataclass(frozen=True)
-class KeyWindowOperator(KeepingOperator):
-    """Aggregates over windows of the rows of operator `input` that each key has of its own, by the rule of `kept`.
+class KeyWindowOperator(Operator):
+    """Aggregates over windows of the rows of its input that each key has of its own, by the rule of `kept`.
 
     `hash`: hashes keys; None: all rows have one. `close` turns the rows of windows, with `kept.columns`, into results
     with `schema`: in both, the first column is what the windows are ordered by, the second one where each begins. Last
@@ -39,17 +39,13 @@ class KeyWindowOperator(KeepingOperator):
 
     operator_class: ClassVar = OperatorClass.DETERMINISTIC
     node: str
-    input: int
+    inputs: tuple[int]
     kept: OpenRows
     hash: Statement | None
     close: Statement
     rank: Statement | None
     schema: pa.Schema
     whole_us: int
-
-    @property
-    def inputs(self) -> tuple[int, ...]:
-        return (self.input,)
 
     @property
     def lookback(self) -> int:
@@ -64,10 +60,8 @@ class KeyWindowOperator(KeepingOperator):
     def state_parts(self) -> tuple[StatePart, ...]:
         return (self.kept,)
 
-    def run(
-        self, part: Slice, slots: NodeOutputs, state: Sequence[Sequence[Partial]]
-    ) -> tuple[Rows, tuple[tuple[Partial, ...], ...]]:
-        rows, blocks = slots[self.input], state[0]
+    def run(self, part: Slice, state: OperatorState) -> tuple[Rows, OperatorState]:
+        rows, blocks = self.rows(part), state[0]
         low_us, high_us = part.first * part.width_us, part.end * part.width_us
         due = self.kept.due(blocks, low_us, high_us)
         if rows is None and not len(due.row):

@@ -17,11 +17,19 @@ import pyarrow as pa
 
 from borealis_py.engine.classes import OperatorClass
 from borealis_py.engine.duck_statement import Statement
-from borealis_py.engine.increments import StatePart
-from borealis_py.engine.keyed.keeping import EVER, KeepingOperator, check_memory
+from borealis_py.engine.increments import Partial, StatePart
+from borealis_py.engine.keyed.keeping import EVER, check_memory
 from borealis_py.engine.keyed.kept_rows import Found, hashed, sizes, sizes_at, taken, usable
 from borealis_py.engine.keyed.kept_table import KeptTable, TableChanges
-from borealis_py.engine.operators import NodeOutputs, Partial, Rows, Slice, dead_letter_values, readable
+from borealis_py.engine.operators import (
+    Operator,
+    OperatorState,
+    Rows,
+    Slice,
+    StatelessOperator,
+    dead_letter_values,
+    readable,
+)
 from borealis_py.query.names import STIME
 from sunion.model import Reject
 
@@ -101,7 +109,7 @@ class FoundRows:
 
 
 @dataclass(frozen=True)
-class LookupOperator(KeepingOperator):
+class LookupOperator(Operator):
     """Each row of the first of `inputs`, with the columns of the table whose changes are the second one's rows, by
     `found`."""
 
@@ -121,11 +129,9 @@ class LookupOperator(KeepingOperator):
     def state_parts(self) -> tuple[StatePart, ...]:
         return (self.found.kept,)
 
-    def run(
-        self, part: Slice, slots: NodeOutputs, state: Sequence[Sequence[Partial]]
-    ) -> tuple[Rows, tuple[tuple[Partial, ...], ...]]:
+    def run(self, part: Slice, state: OperatorState) -> tuple[Rows, OperatorState]:
         kept = self.found.kept
-        rows, changed = slots[self.inputs[0]], usable(slots[self.inputs[1]], kept.by)
+        rows, changed = self.rows(part), usable(part.outputs[self.inputs[1]], kept.by)
         hashes = np.zeros(0, dtype=np.int64) if changed is None else self.found.hashes(changed)
         after = (kept.added(state[0], changed, hashes, part.end),)
         if rows is None:
@@ -135,18 +141,14 @@ class LookupOperator(KeepingOperator):
 
 
 @dataclass(frozen=True)
-class FileLookupOperator:
-    """Each row of operator `input`, with the columns of a table that never changes (`block`), by `found`."""
+class FileLookupOperator(StatelessOperator):
+    """Each row of its input, with the columns of a table that never changes (`block`), by `found`."""
 
     operator_class: ClassVar = OperatorClass.REPEATABLE
-    input: int
+    inputs: tuple[int]
     found: FoundRows
     block: pa.RecordBatch
 
-    @property
-    def inputs(self) -> tuple[int, ...]:
-        return (self.input,)
-
-    def run(self, part: Slice, slots: NodeOutputs) -> Rows:
-        rows = slots[self.input]
+    def apply(self, part: Slice) -> Rows:
+        rows = self.rows(part)
         return None if rows is None else self.found.beside(part, rows, ((0, self.block),))
