@@ -34,7 +34,11 @@ COUNTERS: tuple[tuple[str, str, Callable[[Status], float]], ...] = (
     ("stable_buckets", "Stable buckets written.", lambda s: s.stable_buckets),
     ("tentative_rows", "Rows written in tentative buckets.", lambda s: s.tentative_rows),
     ("tentative_buckets", "Tentative buckets written.", lambda s: s.tentative_buckets),
-    ("lost_buckets", "Buckets named as lost, since no replica ran or the log no longer held them.", lambda s: s.lost_buckets),
+    (
+        "lost_buckets",
+        "Buckets named as lost: no replica ran, or the log no longer held them.",
+        lambda s: s.lost_buckets,
+    ),
 )
 """borealis_replica_<name>_total."""
 

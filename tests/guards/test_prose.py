@@ -11,7 +11,9 @@ from tests.guards.tree import DOCUMENTS, ROOT
 
 NOT_EDITED = ("docs/evidence/", "docs/figures.md")
 """Appended to by runs, or made of measurements."""
-GENERATED = {f"docs/reference/{name}.md" for name in ("commands", "configuration", "forms", "metrics", "python", "status")}
+GENERATED = {
+    f"docs/reference/{name}.md" for name in ("commands", "configuration", "forms", "metrics", "python", "status")
+}
 """Texts of the code."""
 PROTOCOL = ("PROTOCOL.md", "docs/protocol/")
 EDITED = [
