@@ -27,9 +27,9 @@ from borealis_py.query.partitions import flattened, parts_of
 from borealis_py.query.spec import AppSpec
 from borealis_py.query.times import time_form
 from borealis_py.query.units import parse_duration
-from borealis_py.simulation.cluster.clock import Scheduler
+from borealis_py.simulation.clock import Scheduler
+from borealis_py.simulation.latency import Latencies
 from borealis_py.simulation.log.client import MemoryLog
-from borealis_py.simulation.log.latency import Latencies
 from borealis_py.simulation.quiet import quiet
 from borealis_py.testing.given_topics import decoded_topics
 from borealis_py.testing.loading import check_source, described, loaded, target_of

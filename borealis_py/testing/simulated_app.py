@@ -30,8 +30,8 @@ from borealis_py.query.names import base_name
 from borealis_py.query.partitions import parts_of
 from borealis_py.query.spec import AppSpec
 from borealis_py.runtime.specs import replica_spec
+from borealis_py.simulation.clock import Scheduler
 from borealis_py.simulation.cluster.checkpoints import Disk, MemoryCheckpoints, MemoryPlace
-from borealis_py.simulation.cluster.clock import Scheduler
 from borealis_py.simulation.cluster.processes import LocalClock, Machine, Process
 from borealis_py.simulation.cluster.roles import ClientProcess, ReplicaProcess, StandbyProcess
 from borealis_py.simulation.cluster.storage import SimRedos, Spark

@@ -15,7 +15,7 @@ from borealis_py.ingress.plan import IngressPlan
 from borealis_py.ingress.session import IngressSession
 from borealis_py.log.base import Feed, Log, LogError, NewRecord, Record, TopicSpec
 from borealis_py.query.ingress_spec import INGRESSES, IngressSpec
-from borealis_py.simulation.cluster.clock import Scheduler
+from borealis_py.simulation.clock import Scheduler
 from borealis_py.simulation.cluster.processes import Machine, Process
 from borealis_py.simulation.log.client import MemoryLog
 from borealis_py.testing.loading import decoder_of

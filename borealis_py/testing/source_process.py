@@ -10,7 +10,7 @@ from borealis_py.client.session import PublisherSession
 from borealis_py.client.stimes import Boundaries
 from borealis_py.client.target import PublisherError, StreamEnded, Target
 from borealis_py.log.base import Log, LogError
-from borealis_py.simulation.cluster.clock import Scheduler
+from borealis_py.simulation.clock import Scheduler
 from borealis_py.simulation.cluster.processes import Process
 from borealis_py.testing.rows import GivenRow
 from borealis_py.testing.timed_queue import TimedQueue

@@ -23,7 +23,7 @@ from borealis_py.log.messages import Description, Threshold, encode
 from borealis_py.observe.live_view import forgets, open_live
 from borealis_py.protocol.settings import SettingsError, Timing
 from borealis_py.query import App
-from borealis_py.simulation.cluster.clock import Scheduler
+from borealis_py.simulation.clock import Scheduler
 from borealis_py.simulation.log.client import MemoryLog
 
 SLACK_US = Timing().slack_us

@@ -13,7 +13,7 @@ from borealis_py.app.topics import AppTopics, accept_all_times, refuse_small_top
 from borealis_py.kafka.admin import Copies, KafkaAdmin
 from borealis_py.log.base import LogError, Replication, TopicSpec
 from borealis_py.protocol.settings import ROW_MAX_BYTES
-from borealis_py.simulation.cluster.clock import Scheduler
+from borealis_py.simulation.clock import Scheduler
 from borealis_py.simulation.log.client import MemoryAdmin, MemoryLog
 
 SAFE = {"min.insync.replicas": "2", "unclean.leader.election.enable": "false"}

@@ -18,7 +18,7 @@ from borealis_py.log import topics
 from borealis_py.log.base import Committed, Feed, Fenced, Log, NewRecord
 from borealis_py.log.messages import Description, beat_key, encode
 from borealis_py.query import App
-from borealis_py.simulation.cluster.clock import Scheduler
+from borealis_py.simulation.clock import Scheduler
 from borealis_py.simulation.log.client import MemoryLog
 from tests.support.heartbeats import heartbeat
 from tests.support.statuses import status

@@ -13,7 +13,7 @@ from borealis_py.log.base import TopicSpec
 from borealis_py.log.record_size import needed_bytes, row_max_that_fits
 from borealis_py.protocol.settings import ROW_MAX_BYTES, ROW_MAX_LIMIT_BYTES
 from borealis_py.query.spec import AppSpec
-from borealis_py.simulation.cluster.clock import Scheduler
+from borealis_py.simulation.clock import Scheduler
 from borealis_py.simulation.log.client import MemoryClient, MemoryLog
 
 

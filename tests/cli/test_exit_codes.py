@@ -17,7 +17,7 @@ from borealis_py.log import topics
 from borealis_py.log.base import LogError, TopicSpec
 from borealis_py.observe.topic_sample import UnknownTopic
 from borealis_py.query.errors import QueryError, WrongValue
-from borealis_py.simulation.cluster.clock import Scheduler
+from borealis_py.simulation.clock import Scheduler
 from borealis_py.simulation.log.client import MemoryLog
 from tests.cli.commands import Borealis, app_text
 from tests.drills.processes import ROOT

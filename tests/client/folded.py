@@ -13,7 +13,7 @@ from borealis_py.log.base import Record, TopicSpec
 from borealis_py.log.description import Life
 from borealis_py.log.source_records import decode_source
 from borealis_py.protocol.settings import Timing
-from borealis_py.simulation.cluster.clock import Scheduler
+from borealis_py.simulation.clock import Scheduler
 from borealis_py.simulation.log.client import MemoryLog
 from sunion.source import SourceFold, fold
 from tests.sunion.lists import opened

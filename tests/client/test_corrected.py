@@ -10,7 +10,7 @@ from borealis_py.client.subscriber import Row, live_change, published
 from borealis_py.log.base import LogError, NewRecord
 from borealis_py.log.corrected import row_headers
 from borealis_py.log.description import OtherLife
-from borealis_py.simulation.cluster.toy_query import ToyKernel
+from borealis_py.simulation.toy_query import ToyKernel
 from sunion.model import Kind, Output
 from sunion.view import Change
 from tests.client.by_hand import BUCKETS, FIRST, ROWS, CorrectedByHand

@@ -22,7 +22,7 @@ from borealis_py.log import topics
 from borealis_py.log.base import Feed, NewRecord, TopicSpec
 from borealis_py.log.messages import Description, encode
 from borealis_py.log.records import BatchHeader, ClaimHeader, pack, unpack_source, unpack_stimes
-from borealis_py.simulation.log.latency import Latencies, between
+from borealis_py.simulation.latency import Latencies, between
 from sunion.model import FOREVER
 from tests.client.folded import AHEAD_MAX_US, T0, PublishedSource, W, inputs, row
 from tests.examples import examples

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Protocol, TypeVar
 
 from borealis_py.log.base import Feed, Log, TopicSpec
-from borealis_py.simulation.cluster.clock import Scheduler
+from borealis_py.simulation.clock import Scheduler
 from borealis_py.simulation.log.client import MemoryLog
 from tests.support.instant_log import InstantBroker
 

@@ -38,16 +38,6 @@ KNOTS = {
     ("protocol", "protocol/roles"),
     ("runtime", "runtime/ingress"),
     ("runtime", "runtime/spark"),
-    ("simulation/checkers", "simulation/cluster"),
-    ("simulation/checkers", "simulation/faults"),
-    ("simulation/checkers", "simulation/runner"),
-    ("simulation/checkers", "simulation/witness"),
-    ("simulation/cluster", "simulation/faults"),
-    ("simulation/cluster", "simulation/log"),
-    ("simulation/cluster", "simulation/runner"),
-    ("simulation/cluster", "simulation/witness"),
-    ("simulation/faults", "simulation/runner"),
-    ("simulation/runner", "simulation/witness"),
     ("verify", "verify/model"),
 }
 """Folders of `borealis_py` that import each other: to be untied, and none to be added."""

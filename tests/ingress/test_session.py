@@ -13,7 +13,7 @@ from borealis_py.ingress import catch_up
 from borealis_py.ingress.session import IngressState
 from borealis_py.log.base import Feed, NewRecord
 from borealis_py.log.messages import PartitionSkip
-from borealis_py.simulation.log.latency import Latencies, between
+from borealis_py.simulation.latency import Latencies, between
 from borealis_py.simulation.log.network import CutDirection, cut_of
 from tests.ingress.worlds import T0, TOPIC, TopicWorld, W
 

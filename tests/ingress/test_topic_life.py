@@ -12,7 +12,7 @@ import pytest
 from borealis_py.ingress.foreign_topic import ForeignTopic
 from borealis_py.log.base import Feed, TopicSpec, Wake
 from borealis_py.log.foreign import ForeignLog, Told, TopicFound
-from borealis_py.simulation.log.latency import Latencies, between
+from borealis_py.simulation.latency import Latencies, between
 from tests.ingress.worlds import TOPIC, TopicWorld, W
 
 

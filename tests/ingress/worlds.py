@@ -21,7 +21,7 @@ from borealis_py.log.records import BatchHeader, unpack_source
 from borealis_py.log.source_records import decode_source
 from borealis_py.protocol.settings import ROW_MAX_BYTES
 from borealis_py.query.ingress_spec import IngressSpec
-from borealis_py.simulation.cluster.clock import Scheduler
+from borealis_py.simulation.clock import Scheduler
 from borealis_py.simulation.ingress.process import SimIngress
 from borealis_py.simulation.log.client import MemoryLog
 from sunion.source import SourceFold, fold

@@ -10,7 +10,7 @@ from borealis_py.log import topics
 from borealis_py.log.base import Feed, NewRecord, Record, TopicSpec
 from borealis_py.log.description import Life, OtherVersion, app_uid_now, read_description
 from borealis_py.log.messages import Description, encode
-from borealis_py.simulation.cluster.clock import Scheduler
+from borealis_py.simulation.clock import Scheduler
 from borealis_py.simulation.log.client import MemoryLog
 
 DESCRIPTION = Description("{}", "hash", 7, "f", "a1")

@@ -8,7 +8,7 @@ import pytest
 
 from borealis_py.log.base import Feed, NewRecord, TopicSpec
 from borealis_py.log.ends import CUT_OFF_US, FIRST_US, FULL_POLLS, GIVE_UP_US, EndsWatch
-from borealis_py.simulation.cluster.clock import Scheduler
+from borealis_py.simulation.clock import Scheduler
 from borealis_py.simulation.log.client import MemoryLog
 
 NEAR, FAR = Feed("near"), Feed("far")

@@ -23,7 +23,7 @@ from borealis_py.protocol.redo import RedoDone, RedoFailed, RedoJob
 from borealis_py.protocol.settings import Timing
 from borealis_py.protocol.turn import SaveCheckpoint
 from borealis_py.query.spec import Partitioning
-from borealis_py.simulation.cluster.toy_query import ToyKernel
+from borealis_py.simulation.toy_query import ToyKernel
 from sunion.bucket import Buckets
 from sunion.errors import RetentionLost
 from sunion.model import Output, Reject, StableBucket

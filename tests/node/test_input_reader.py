@@ -14,7 +14,7 @@ from borealis_py.log.stream import StreamEncoder
 from borealis_py.node.input_reader import InputReader
 from borealis_py.node.spec import ReplicaSpec
 from borealis_py.protocol.settings import Timing
-from borealis_py.simulation.cluster.toy_query import ToyKernel
+from borealis_py.simulation.toy_query import ToyKernel
 from sunion.bucket import Buckets
 from sunion.errors import RetentionLost
 from sunion.model import Input, Output, StableBucket, TentativeBucket

@@ -16,7 +16,7 @@ from borealis_py.node.output_writer import OutputWriter
 from borealis_py.node.spec import ReplicaSpec
 from borealis_py.protocol.settings import Timing
 from borealis_py.query.spec import Partitioning
-from borealis_py.simulation.cluster.toy_query import BIG, ToyKernel
+from borealis_py.simulation.toy_query import BIG, ToyKernel
 from sunion.bucket import Buckets
 from sunion.model import Output, RecDone, Reject, StableBucket, StableRange, StreamRecord, TentativeBucket, Undo
 

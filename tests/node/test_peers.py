@@ -14,7 +14,7 @@ from borealis_py.node.peers import NeverPublished, Unpublished
 from borealis_py.node.spec import ReplicaSpec
 from borealis_py.protocol.settings import Timing
 from borealis_py.query.recovery import ACTIVE, RecoveryPlan, RecoveryWay
-from borealis_py.simulation.cluster.toy_query import ToyKernel
+from borealis_py.simulation.toy_query import ToyKernel
 from sunion.bucket import Buckets
 from sunion.errors import RetentionLost
 from sunion.model import Output, Reject, StableBucket, StableRange

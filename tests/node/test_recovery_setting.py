@@ -18,7 +18,7 @@ from borealis_py.node.spec import ReplicaSpec
 from borealis_py.protocol.settings import Delays, Timing
 from borealis_py.query.recovery import ACTIVE, RecoveryPlan, RecoveryWay
 from borealis_py.query.spec import Serves
-from borealis_py.simulation.cluster.clock import Scheduler
+from borealis_py.simulation.clock import Scheduler
 from borealis_py.simulation.log.client import MemoryLog
 from sunion.model import Input
 

@@ -46,8 +46,8 @@ from borealis_py.protocol.turn import AskEnds, CancelRedo, EmitEvent, SaveCheckp
 from borealis_py.query.recovery import RecoveryPlan, RecoveryWay
 from borealis_py.query.spec import Serves
 from borealis_py.simulation.cluster.processes import LocalClock
-from borealis_py.simulation.cluster.toy_query import ToyKernel
 from borealis_py.simulation.log.appender import MemoryAppender
+from borealis_py.simulation.toy_query import ToyKernel
 from reconcile.redo_client import RedoRouter
 from sunion.bucket import Buckets
 from sunion.digests import TOLD_MAX, Digest

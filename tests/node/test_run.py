@@ -23,7 +23,7 @@ from borealis_py.node.spec import ReplicaSpec
 from borealis_py.protocol.settings import Timing
 from borealis_py.protocol.states import ReplicaState
 from borealis_py.query.recovery import ACTIVE
-from borealis_py.simulation.cluster.toy_query import ToyKernel
+from borealis_py.simulation.toy_query import ToyKernel
 from sunion.errors import RetentionLost
 from tests.support.instant_log import InstantLog
 from tests.support.waiting import PATIENCE_S

@@ -22,8 +22,8 @@ from borealis_py.node.input_reader import InputReader, PolledInputs
 from borealis_py.node.replica import Replica
 from borealis_py.protocol.incarnation import Heartbeat
 from borealis_py.protocol.settings import Delays
-from borealis_py.simulation.cluster.toy_query import KernelFailed
-from borealis_py.simulation.runner.scenario import SECOND, Fault, Scenario
+from borealis_py.simulation.scenario import SECOND, Fault, Scenario
+from borealis_py.simulation.toy_query import KernelFailed
 from sunion.errors import RetentionLost
 from tests.planted.bug import Bug, Script
 from tests.planted.worlds import SOURCES, Worlds

@@ -8,7 +8,7 @@ from typing import Any
 from unittest import mock
 
 from borealis_py.protocol.manager import Manager
-from borealis_py.simulation.runner.scenario import Scenario
+from borealis_py.simulation.scenario import Scenario
 from sunion.model import Output
 from tests.planted.bug import Bug
 from tests.planted.worlds import Worlds

@@ -18,7 +18,7 @@ from borealis_py.protocol.reconciliation import Reconciliation
 from borealis_py.protocol.redo import RedoDone
 from borealis_py.protocol.settings import DelayPolicy
 from borealis_py.simulation.cluster.checkpoints import MemoryCheckpoints
-from borealis_py.simulation.runner.scenario import Scenario
+from borealis_py.simulation.scenario import Scenario
 from sunion.input_buffers import StreamBuffer
 from sunion.model import StableBucket, TentativeBucket
 from sunion.stream_fold import StreamFold

@@ -17,7 +17,7 @@ from borealis_py.protocol.manager import Manager
 from borealis_py.protocol.redo import RedoFailed, RedoJob
 from borealis_py.protocol.roles.speaking import Speaking
 from borealis_py.protocol.settings import DelayPolicy, Delays
-from borealis_py.simulation.runner.scenario import Scenario
+from borealis_py.simulation.scenario import Scenario
 from sunion.model import Kind, RecDone, StableBucket, StableRange, Undo
 from sunion.output import SOutput
 from sunion.view import Change, View

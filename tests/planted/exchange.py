@@ -9,8 +9,8 @@ from unittest import mock
 from borealis_py.node import peers
 from borealis_py.node.output_writer import OutputWriter
 from borealis_py.node.spec import ReplicaSpec
-from borealis_py.simulation.cluster.toy_query import ToyKernel
-from borealis_py.simulation.runner.scenario import Scenario
+from borealis_py.simulation.scenario import Scenario
+from borealis_py.simulation.toy_query import ToyKernel
 from sunion.model import StableBucket, StableRange
 from tests.planted.bug import Bug
 from tests.planted.worlds import SOURCES, Worlds

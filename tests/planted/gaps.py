@@ -14,7 +14,7 @@ from borealis_py.protocol.roles.losing import Losing
 from borealis_py.protocol.roles.speaking import Speaking
 from borealis_py.protocol.turn import Effect
 from borealis_py.query.recovery import RecoveryPlan, RecoveryWay
-from borealis_py.simulation.runner.scenario import Scenario
+from borealis_py.simulation.scenario import Scenario
 from sunion.model import GapRange, StreamRecord
 from sunion.output import SOutput
 from sunion.units import Bucket

@@ -13,7 +13,7 @@ from borealis_py.protocol.manager import Manager
 from borealis_py.protocol.reconciliation import Reconciliation
 from borealis_py.protocol.roles.speaking import Speaking
 from borealis_py.protocol.settings import DelayPolicy, Delays
-from borealis_py.simulation.runner.scenario import SECOND, Fault, Scenario
+from borealis_py.simulation.scenario import SECOND, Fault, Scenario
 from sunion.model import TentativeBucket
 from sunion.output import SOutput
 from sunion.stream_fold import FeedProgress, StreamFold

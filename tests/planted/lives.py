@@ -18,7 +18,7 @@ from borealis_py.node.resuming import Resuming
 from borealis_py.protocol.publishing import Publishing
 from borealis_py.protocol.settings import Delays
 from borealis_py.simulation.log.client import MemoryAdmin
-from borealis_py.simulation.runner.scenario import SECOND, Fault, Scenario
+from borealis_py.simulation.scenario import SECOND, Fault, Scenario
 from tests.planted.bug import Bug
 from tests.planted.corrected import nothing_is_mended
 from tests.planted.patches import together

@@ -8,7 +8,7 @@ from unittest import mock
 
 from borealis_py.node.spec import ReplicaSpec
 from borealis_py.simulation.runner.generator import NEIGHBOURS
-from borealis_py.simulation.runner.scenario import Scenario
+from borealis_py.simulation.scenario import Scenario
 from tests.planted.bug import Bug
 from tests.planted.worlds import SOURCES, Worlds
 

@@ -11,7 +11,7 @@ from borealis_py.log import topics
 from borealis_py.log.base import Feed
 from borealis_py.simulation.cluster.builder import Builder
 from borealis_py.simulation.runner.generator import parted
-from borealis_py.simulation.runner.scenario import Scenario
+from borealis_py.simulation.scenario import Scenario
 from sunion.model import Input
 from tests.planted.bug import Bug
 from tests.planted.worlds import SOURCES, Worlds

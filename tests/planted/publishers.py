@@ -13,7 +13,7 @@ from borealis_py.client.session import PublisherSession
 from borealis_py.client.writer import SourceWriter
 from borealis_py.log.records import BatchHeader
 from borealis_py.log.source_tail import TailEntry
-from borealis_py.simulation.runner.scenario import SECOND, Fault, Scenario, SimulatedNode
+from borealis_py.simulation.scenario import SECOND, Fault, Scenario, SimulatedNode
 from tests.planted.bug import Bug, Script
 from tests.planted.parted import every_reader_tells_dead_letters
 from tests.planted.worlds import Worlds

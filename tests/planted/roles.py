@@ -16,8 +16,8 @@ from borealis_py.protocol.roles.fold import RoleFold
 from borealis_py.protocol.roles.speaking import Speaking
 from borealis_py.protocol.turn import Append, Effect, SaveCheckpoint
 from borealis_py.query.recovery import RecoveryPlan, RecoveryWay
-from borealis_py.simulation.cluster.toy_query import ToyKernel, ToyState
-from borealis_py.simulation.runner.scenario import SECOND, Scenario
+from borealis_py.simulation.scenario import SECOND, Scenario
+from borealis_py.simulation.toy_query import ToyKernel, ToyState
 from sunion.model import State, StreamRecord
 from sunion.output import SOutput
 from sunion.union import SUnion

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from borealis_py.protocol.settings import Delays
-from borealis_py.simulation.cluster.toy_query import QUERY
-from borealis_py.simulation.runner.scenario import Fault, Scenario, SimulatedNode
+from borealis_py.simulation.scenario import Fault, Scenario, SimulatedNode
+from borealis_py.simulation.toy_query import QUERY
 
 
 def ms(*times: int) -> tuple[int, ...]:

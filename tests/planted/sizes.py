@@ -10,7 +10,7 @@ from borealis_py.protocol.manager import Manager
 from borealis_py.protocol.settings import Timing
 from borealis_py.protocol.turn import ReadAgain
 from borealis_py.simulation.runner.generator import small
-from borealis_py.simulation.runner.scenario import SIZES, Scenario
+from borealis_py.simulation.scenario import SIZES, Scenario
 from sunion.portion import Most
 from sunion.stream_fold import StreamFold
 from sunion.union import SUnion

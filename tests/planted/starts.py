@@ -10,7 +10,7 @@ from borealis_py.node.input_reader import InputReader
 from borealis_py.protocol.control import ControlFold, Recovery
 from borealis_py.protocol.settings import DelayPolicy, Delays
 from borealis_py.simulation.cluster.checkpoints import MemoryCheckpoints
-from borealis_py.simulation.runner.scenario import Fault, Scenario
+from borealis_py.simulation.scenario import Fault, Scenario
 from tests.planted.bug import Bug, Script
 from tests.planted.scenarios import ms, one_node
 from tests.planted.worlds import SOURCES, Worlds

@@ -14,7 +14,7 @@ from borealis_py.node.replica import Replica
 from borealis_py.node.trimmer import Trimmer, Trims
 from borealis_py.protocol.trimming import Graph, KeptCheckpoint, Needs, TrimLimit
 from borealis_py.protocol.trimming import limit as limit_module
-from borealis_py.simulation.runner.scenario import SECOND, Retention, Scenario
+from borealis_py.simulation.scenario import SECOND, Retention, Scenario
 from reconcile import audit
 from reconcile.replay import Replay
 from sunion.units import MonotonicUs, Offset

@@ -11,7 +11,7 @@ from borealis_py.protocol.heartbeat import HeartbeatTimer
 from borealis_py.protocol.settings import Delays, Timing
 from borealis_py.protocol.stagger import Stagger
 from borealis_py.protocol.turn import SendHeartbeat
-from borealis_py.simulation.runner.scenario import SECOND, Fault, Scenario
+from borealis_py.simulation.scenario import SECOND, Fault, Scenario
 from tests.planted.bug import Bug, Script
 from tests.planted.patches import together
 from tests.planted.scenarios import ms, one_node, pairs

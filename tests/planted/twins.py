@@ -7,7 +7,7 @@ from typing import Any
 from unittest import mock
 
 from borealis_py.log.stream import StreamDecoder, _Part
-from borealis_py.simulation.runner.scenario import Scenario
+from borealis_py.simulation.scenario import Scenario
 from tests.planted.bug import Bug
 from tests.planted.worlds import SOURCES, Worlds
 

@@ -12,7 +12,7 @@ from borealis_py.simulation.ingress.scenario import KINDS, draw_ingress
 from borealis_py.simulation.ingress.world import run_ingress
 from borealis_py.simulation.runner.generator import draw
 from borealis_py.simulation.runner.run import run_scenario
-from borealis_py.simulation.runner.scenario import Scenario
+from borealis_py.simulation.scenario import Scenario
 
 SOURCES = ("source_cut", "source_failed")
 """What makes replicas diverge."""

@@ -6,7 +6,7 @@ import pytest
 
 from borealis_py.log.base import Feed
 from borealis_py.log.clock import SystemClock
-from borealis_py.simulation.cluster.toy_query import ToyKernel
+from borealis_py.simulation.toy_query import ToyKernel
 from reconcile.redo_client import RemoteRedo, TaskAddress
 from reconcile.redo_server import RedoServer, TaskChannel
 from tests.support.instant_log import InstantBroker, InstantLog

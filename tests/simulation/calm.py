@@ -6,8 +6,8 @@ from dataclasses import replace
 
 from borealis_py.protocol.settings import Delays
 from borealis_py.simulation.runner.generator import draw
-from borealis_py.simulation.runner.scenario import Scenario, SimulatedNode
 from borealis_py.simulation.runner.shrink import Edits
+from borealis_py.simulation.scenario import Scenario, SimulatedNode
 
 
 def calm(replicas: int = 2, sources: int = 2, seconds: int = 12) -> Scenario:

@@ -7,9 +7,9 @@ import pytest
 from borealis_py.app.liveness import alive
 from borealis_py.log import topics
 from borealis_py.log.base import Feed
+from borealis_py.simulation.clock import Scheduler
 from borealis_py.simulation.cluster.builder import APP
 from borealis_py.simulation.cluster.checkpoints import Disk, File
-from borealis_py.simulation.cluster.clock import Scheduler
 from borealis_py.simulation.cluster.kept_in_topics import ACTOR, PART_BYTES, Keeper, TopicPlace
 from borealis_py.simulation.log.client import MemoryLog
 from borealis_py.simulation.quiet import quiet

@@ -10,7 +10,7 @@ import pytest
 from borealis_py.cli.commands import sim
 from borealis_py.cli.main import main
 from borealis_py.client.writer import SourceWriter
-from borealis_py.simulation.runner.scenario import START_US
+from borealis_py.simulation.scenario import START_US
 
 pytestmark = pytest.mark.sim
 CALM = ["sim", "--seeds", "1", "--seed", "7", "--seconds", "4", "--keep", "none"]

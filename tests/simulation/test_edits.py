@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from borealis_py.simulation.runner.generator import draw
-from borealis_py.simulation.runner.scenario import Scenario
 from borealis_py.simulation.runner.shrink import Edits, shrink
+from borealis_py.simulation.scenario import Scenario
 
 
 def rough() -> Scenario:

@@ -12,13 +12,13 @@ from borealis_py.log.messages import decode
 from borealis_py.log.records import StableHeader, unpack_stream
 from borealis_py.protocol.incarnation import Heartbeat
 from borealis_py.query.recovery import RecoveryPlan, RecoveryWay
-from borealis_py.simulation.checkers.violation import Violation
 from borealis_py.simulation.cluster.world import SimulatedWorld
-from borealis_py.simulation.faults.catalogue import KINDS, LATER_AIMS, Failpoint
+from borealis_py.simulation.fault_kinds import KINDS, LATER_AIMS, Failpoint
 from borealis_py.simulation.runner.run import run_scenario
-from borealis_py.simulation.runner.scenario import SECOND, Fault, Retention, SimulatedNode
 from borealis_py.simulation.runner.simulation import Simulation
 from borealis_py.simulation.runner.story import tell
+from borealis_py.simulation.scenario import SECOND, Fault, Retention, SimulatedNode
+from borealis_py.simulation.violation import Violation
 from tests.simulation.calm import calm
 
 pytestmark = pytest.mark.sim

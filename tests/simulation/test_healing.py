@@ -9,8 +9,8 @@ import pytest
 from borealis_py.protocol.settings import DelayPolicy, Delays
 from borealis_py.simulation.runner.generator import draw
 from borealis_py.simulation.runner.run import run_scenario
-from borealis_py.simulation.runner.scenario import SECOND, Fault, Scenario, SimulatedNode
 from borealis_py.simulation.runner.shrink import Edits
+from borealis_py.simulation.scenario import SECOND, Fault, Scenario, SimulatedNode
 
 pytestmark = pytest.mark.sim
 CHAIN = (

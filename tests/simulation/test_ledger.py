@@ -6,7 +6,7 @@ import subprocess
 from datetime import UTC, datetime
 from pathlib import Path
 
-from borealis_py.simulation.checkers.coverage import IMPOSSIBLE, cells
+from borealis_py.simulation.faults.coverage import IMPOSSIBLE, cells
 from borealis_py.simulation.runner.ledger import HEAD, Line, append, commit_of
 
 

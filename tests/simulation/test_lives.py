@@ -29,14 +29,14 @@ from borealis_py.protocol.settings import Delays, Timing
 from borealis_py.query.spec import Serves
 from borealis_py.runtime.ends import end_of
 from borealis_py.simulation.checkers import oracles
-from borealis_py.simulation.checkers.reference_model import NodeTruth, compute, read_source
-from borealis_py.simulation.cluster.clock import Scheduler
+from borealis_py.simulation.clock import Scheduler
 from borealis_py.simulation.cluster.processes import LocalClock
 from borealis_py.simulation.cluster.storage import SimRedos, Spark
-from borealis_py.simulation.cluster.toy_query import ToyKernel
 from borealis_py.simulation.log.client import MemoryLog
 from borealis_py.simulation.log.connection import Refusal
-from borealis_py.simulation.runner.scenario import SimulatedNode
+from borealis_py.simulation.reference_model import NodeTruth, compute, read_source
+from borealis_py.simulation.scenario import SimulatedNode
+from borealis_py.simulation.toy_query import ToyKernel
 from reconcile.replay_context import ReplayContext
 from sunion import model
 from tests.support.simulated_publisher import SimPublisher

@@ -18,10 +18,10 @@ from borealis_py.log.base import (
     TransactorEvent,
     Unknown,
 )
-from borealis_py.simulation.cluster.clock import Scheduler
+from borealis_py.simulation.clock import Scheduler
+from borealis_py.simulation.latency import Latencies, between
 from borealis_py.simulation.log.client import MemoryLog
 from borealis_py.simulation.log.connection import Refusal
-from borealis_py.simulation.log.latency import Latencies, between
 from borealis_py.simulation.log.network import CutDirection, cut_of
 from borealis_py.simulation.log.outcomes import CommitOutcome
 from borealis_py.simulation.log.transactor import MemoryTransactor

@@ -16,13 +16,13 @@ from borealis_py.log.corrected import Progress, progress_record
 from borealis_py.log.records import RangeHeader, RecordPart, StableHeader, TentativeHeader, pack
 from borealis_py.query.recovery import RecoveryPlan, RecoveryWay
 from borealis_py.simulation.checkers.checker import judge
-from borealis_py.simulation.checkers.oracles import Clean
-from borealis_py.simulation.checkers.reference_model import NodeTruth
 from borealis_py.simulation.checkers.streams import StableOrder, stable_records
-from borealis_py.simulation.checkers.violation import Violation
+from borealis_py.simulation.clean import Clean
 from borealis_py.simulation.cluster.builder import APP
-from borealis_py.simulation.cluster.toy_query import QUERY
+from borealis_py.simulation.reference_model import NodeTruth
 from borealis_py.simulation.runner.simulation import Simulation
+from borealis_py.simulation.toy_query import QUERY
+from borealis_py.simulation.violation import Violation
 from tests.simulation.calm import calm
 
 pytestmark = pytest.mark.sim

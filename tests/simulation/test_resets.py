@@ -9,10 +9,10 @@ import pytest
 from borealis_py.log.records import unpack_source
 from borealis_py.simulation.cluster.resets import MODES, split
 from borealis_py.simulation.cluster.world import SimulatedWorld
-from borealis_py.simulation.faults.catalogue import KINDS
+from borealis_py.simulation.fault_kinds import KINDS
 from borealis_py.simulation.runner.run import run_scenario
-from borealis_py.simulation.runner.scenario import SECOND, Fault, Scenario
 from borealis_py.simulation.runner.simulation import lives
+from borealis_py.simulation.scenario import SECOND, Fault, Scenario
 from tests.simulation.calm import calm
 
 pytestmark = pytest.mark.sim

@@ -12,15 +12,15 @@ from dataclasses import replace
 import pytest
 
 from borealis_py.protocol.settings import Timing
-from borealis_py.simulation.checkers.coverage import covered, missing, total
-from borealis_py.simulation.cluster.toy_query import BIG
+from borealis_py.simulation.fault_kinds import CLASSES, KINDS, LATER
 from borealis_py.simulation.faults.arming import FAULTS
-from borealis_py.simulation.faults.catalogue import CLASSES, KINDS, LATER
+from borealis_py.simulation.faults.coverage import covered, missing, total
 from borealis_py.simulation.runner import generator
 from borealis_py.simulation.runner.generator import NEIGHBOURS, draw, small
 from borealis_py.simulation.runner.run import RunOptions, SeedResult, run_scenario, run_seed, run_seeds
-from borealis_py.simulation.runner.scenario import SIZES, Scenario
 from borealis_py.simulation.runner.shrink import Edits
+from borealis_py.simulation.scenario import SIZES, Scenario
+from borealis_py.simulation.toy_query import BIG
 from tests.tiers.plugin import rotation
 
 pytestmark = pytest.mark.sim

@@ -14,8 +14,8 @@ from borealis_py.node.recovering.standby import Standby
 from borealis_py.protocol.settings import Delays
 from borealis_py.query.recovery import RecoveryPlan, RecoveryWay
 from borealis_py.simulation.cluster.machines import ReplicaMachine
-from borealis_py.simulation.runner.scenario import Fault, Retention
 from borealis_py.simulation.runner.simulation import Simulation
+from borealis_py.simulation.scenario import Fault, Retention
 from tests.simulation.calm import calm
 
 SECOND = 1_000_000

@@ -8,10 +8,10 @@ import pytest
 
 from borealis_py.query.recovery import RecoveryPlan, RecoveryWay
 from borealis_py.simulation.checkers.gaps import published_gaps
-from borealis_py.simulation.faults.catalogue import WAYS_SET, Failpoint
+from borealis_py.simulation.fault_kinds import WAYS_SET, Failpoint
 from borealis_py.simulation.runner.run import run_scenario
-from borealis_py.simulation.runner.scenario import SECOND, Fault, Retention, Scenario
 from borealis_py.simulation.runner.simulation import Simulation
+from borealis_py.simulation.scenario import SECOND, Fault, Retention, Scenario
 from tests.simulation.calm import calm
 
 pytestmark = pytest.mark.sim

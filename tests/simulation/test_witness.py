@@ -12,8 +12,9 @@ from borealis_py.log.base import Feed, Record
 from borealis_py.log.records import TentativeHeader
 from borealis_py.protocol.redo import RedoDone, RedoFailed, RedoJob, RedoPlace
 from borealis_py.protocol.settings import Timing
-from borealis_py.simulation.checkers.violation import Violation
+from borealis_py.simulation.cluster.recorder import JobStarted, Recording
 from borealis_py.simulation.runner.generator import draw
+from borealis_py.simulation.violation import Violation
 from borealis_py.simulation.witness.budgets import Checkpoints, Jobs
 from borealis_py.simulation.witness.labels import Divergence
 from borealis_py.simulation.witness.losing import Frontiers, Lacking
@@ -21,7 +22,6 @@ from borealis_py.simulation.witness.overdue import LOOK_US, START_US, Overdue
 from borealis_py.simulation.witness.place import ReplicaPlace
 from borealis_py.simulation.witness.queue import Queue
 from borealis_py.simulation.witness.reading import CUT_OFF_US, Cursor, Known, KnownStream, TentativeWord, Voice
-from borealis_py.simulation.witness.recorder import JobStarted, Recording
 from borealis_py.simulation.witness.settings import Orders
 from borealis_py.simulation.witness.waiting import Births, earliest_us
 from sunion.model import FOREVER

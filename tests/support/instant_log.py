@@ -29,9 +29,9 @@ from borealis_py.log.base import (
     Wake,
 )
 from borealis_py.log.foreign import TopicWatch
-from borealis_py.simulation.cluster.clock import Scheduler
+from borealis_py.simulation.clock import Scheduler
+from borealis_py.simulation.latency import Latencies
 from borealis_py.simulation.log.client import MemoryLog
-from borealis_py.simulation.log.latency import Latencies
 
 
 def _none(_rng: object) -> int:

@@ -6,7 +6,7 @@ from borealis_py.log import topics
 from borealis_py.log.base import Feed, NewRecord, TopicSpec
 from borealis_py.log.description import APP_KEY
 from borealis_py.log.messages import Description, encode
-from borealis_py.simulation.cluster.clock import Scheduler
+from borealis_py.simulation.clock import Scheduler
 from borealis_py.simulation.log.client import MemoryLog
 
 START_US = 1_700_000_000_000_000

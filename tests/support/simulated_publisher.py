@@ -10,8 +10,7 @@ from borealis_py.client.session import PublisherSession
 from borealis_py.client.stimes import Boundaries, PublishCounts
 from borealis_py.client.target import PublisherError, Target
 from borealis_py.log.base import Log
-from borealis_py.simulation.cluster.alarm import Alarm
-from borealis_py.simulation.cluster.clock import Scheduler
+from borealis_py.simulation.clock import Alarm, Scheduler
 
 
 class SimPublisher:

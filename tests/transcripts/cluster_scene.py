@@ -17,14 +17,14 @@ from borealis_py.log.messages import Heartbeat, Status, decode
 from borealis_py.log.stream import Encoded, StreamDecoder
 from borealis_py.protocol.states import ReplicaState
 from borealis_py.query.units import parse_duration
-from borealis_py.simulation.checkers.client_model import ClientPicture
 from borealis_py.simulation.cluster.builder import APP
+from borealis_py.simulation.cluster.client_model import ClientPicture
 from borealis_py.simulation.cluster.machines import ReplicaMachine, SourceMachine
-from borealis_py.simulation.cluster.toy_query import QUERY, ToyKernel
 from borealis_py.simulation.log.network import Cut, cut_of
 from borealis_py.simulation.quiet import quiet
-from borealis_py.simulation.runner.scenario import Scenario, SimulatedNode
 from borealis_py.simulation.runner.simulation import Simulation
+from borealis_py.simulation.scenario import Scenario, SimulatedNode
+from borealis_py.simulation.toy_query import QUERY, ToyKernel
 from sunion.view import Change
 from tests.transcripts.datadriven import Command, TranscriptError
 from tests.transcripts.scene import OK, Scene, timing_and_delays

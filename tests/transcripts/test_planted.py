@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from borealis_py.simulation.checkers.violation import Violation
+from borealis_py.simulation.violation import Violation
 from tests.planted import BUGS
 from tests.planted.bug import Bug
 from tests.protocol.toy import Broken

@@ -20,13 +20,13 @@ from borealis_py.bench.console import At
 from borealis_py.bench.figures import BenchError
 from borealis_py.demo.measure import AddedDelays, Arrival, measure
 from borealis_py.protocol.settings import DelayPolicy, Delays, Timing
-from borealis_py.simulation.checkers.client_model import ClientPicture
-from borealis_py.simulation.checkers.violation import Violation
-from borealis_py.simulation.cluster.toy_query import QUERY
+from borealis_py.simulation.cluster.client_model import ClientPicture
 from borealis_py.simulation.cluster.world import SimulatedWorld
 from borealis_py.simulation.quiet import quiet
-from borealis_py.simulation.runner.scenario import SECOND, Fault, Scenario, SimulatedNode
 from borealis_py.simulation.runner.simulation import Simulation
+from borealis_py.simulation.scenario import SECOND, Fault, Scenario, SimulatedNode
+from borealis_py.simulation.toy_query import QUERY
+from borealis_py.simulation.violation import Violation
 from sunion.model import Kind
 from sunion.view import Change
 

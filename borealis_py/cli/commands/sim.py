@@ -80,7 +80,7 @@ def sim(
             _show_failure(result, options, shrink=n < SHRUNK_MAX)
         _show(results, seed, took_s)
     if ledger is not None:
-        from borealis_py.simulation.checkers.coverage import covered, total
+        from borealis_py.simulation.faults.coverage import covered, total
 
         _enter(ledger, results, seed, covered(total(r.cells for r in results)))
     if failed:
@@ -235,7 +235,7 @@ def _show_failure(result: SeedResult, options: RunOptions, shrink: bool) -> None
 
 
 def _figures(results: list[SeedResult], first: int, took_s: float) -> dict[str, Any]:
-    from borealis_py.simulation.checkers.coverage import cells, missing, total
+    from borealis_py.simulation.faults.coverage import cells, missing, total
 
     hits = total(r.cells for r in results)
     simulated_s = sum(r.simulated_s for r in results)
@@ -282,8 +282,8 @@ def _show(results: list[SeedResult], first: int, took_s: float) -> None:
 
 def _show_cells(results: list[SeedResult]) -> None:
     from borealis_py.protocol.states import TRANSITIONS
-    from borealis_py.simulation.checkers.coverage import IMPOSSIBLE, total
-    from borealis_py.simulation.faults.catalogue import CLASSES
+    from borealis_py.simulation.fault_kinds import CLASSES
+    from borealis_py.simulation.faults.coverage import IMPOSSIBLE, total
 
     hits = total(r.cells for r in results)
 
@@ -305,7 +305,7 @@ def _show_cells(results: list[SeedResult]) -> None:
 
 def _enter(path: Path, results: Sequence[_Outcome], first: int, found: int | None) -> None:
     """`found`: cells of the table of coverage that were hit; None: these worlds have none."""
-    from borealis_py.simulation.checkers.coverage import IMPOSSIBLE, cells
+    from borealis_py.simulation.faults.coverage import IMPOSSIBLE, cells
     from borealis_py.simulation.runner import ledger
 
     simulated_s = sum(r.simulated_s for r in results)

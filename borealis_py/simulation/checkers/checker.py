@@ -22,14 +22,14 @@ from borealis_py.simulation.checkers.gaps import (
 )
 from borealis_py.simulation.checkers.observer import Observer
 from borealis_py.simulation.checkers.oracles import SETTLE_US
-from borealis_py.simulation.checkers.reference_model import compute_all, read_source
 from borealis_py.simulation.checkers.streams import StableOrder, judge_stream
-from borealis_py.simulation.checkers.violation import Violation
 from borealis_py.simulation.cluster.builder import APP
 from borealis_py.simulation.cluster.machines import SourceMachine
-from borealis_py.simulation.cluster.toy_query import QUERY
 from borealis_py.simulation.cluster.world import SimulatedWorld
-from borealis_py.simulation.runner.scenario import SimulatedNode
+from borealis_py.simulation.reference_model import compute_all, read_source
+from borealis_py.simulation.scenario import SimulatedNode
+from borealis_py.simulation.toy_query import QUERY
+from borealis_py.simulation.violation import Violation
 from borealis_py.simulation.witness.budgets import transactions_fit
 from borealis_py.simulation.witness.judge import judge_processes
 from sunion.model import TupleId

@@ -13,13 +13,13 @@ from borealis_py.log.records import RangeHeader, StableHeader, unpack_stream
 from borealis_py.simulation.checkers import oracles
 from borealis_py.simulation.checkers.observer import Observer
 from borealis_py.simulation.checkers.oracles import SETTLE_US
-from borealis_py.simulation.checkers.reference_model import SourceTruth
-from borealis_py.simulation.checkers.violation import Violation
 from borealis_py.simulation.cluster.builder import APP
-from borealis_py.simulation.cluster.toy_query import QUERY
 from borealis_py.simulation.cluster.world import SimulatedWorld
-from borealis_py.simulation.faults.catalogue import KINDS, FaultTarget
-from borealis_py.simulation.runner.scenario import SimulatedNode
+from borealis_py.simulation.fault_kinds import KINDS, FaultTarget
+from borealis_py.simulation.reference_model import SourceTruth
+from borealis_py.simulation.scenario import SimulatedNode
+from borealis_py.simulation.toy_query import QUERY
+from borealis_py.simulation.violation import Violation
 from sunion.model import FOREVER
 
 SKEW_US = 10_000

@@ -13,13 +13,13 @@ from borealis_py.log.base import Feed, NewRecord, Record
 from borealis_py.log.corrected import read_gap
 from borealis_py.log.description import Life
 from borealis_py.log.records import GapHeader, unpack_stream
-from borealis_py.simulation.checkers.client_model import ClientPicture
-from borealis_py.simulation.checkers.reference_model import NodeTruth
 from borealis_py.simulation.checkers.streams import StableOrder
-from borealis_py.simulation.checkers.violation import Violation
+from borealis_py.simulation.cluster.client_model import ClientPicture
+from borealis_py.simulation.cluster.recorder import Recording
 from borealis_py.simulation.cluster.world import SimulatedWorld
-from borealis_py.simulation.runner.scenario import SimulatedNode
-from borealis_py.simulation.witness.recorder import Recording
+from borealis_py.simulation.reference_model import NodeTruth
+from borealis_py.simulation.scenario import SimulatedNode
+from borealis_py.simulation.violation import Violation
 
 Gaps = Sequence[range]
 

@@ -10,7 +10,7 @@ from functools import lru_cache
 from borealis_py.log.stream import Encoded
 from borealis_py.protocol.manager import Manager
 from borealis_py.protocol.states import ReplicaState
-from borealis_py.simulation.checkers.violation import Violation
+from borealis_py.simulation.violation import Violation
 from sunion.input_buffers import StreamBuffer
 from sunion.model import FOREVER, StableBucket, StreamRecord, TentativeBucket
 

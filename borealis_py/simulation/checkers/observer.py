@@ -18,19 +18,19 @@ from borealis_py.protocol.manager import Manager
 from borealis_py.protocol.publishing import Phase
 from borealis_py.protocol.settings import DelayPolicy
 from borealis_py.protocol.states import ReplicaState
-from borealis_py.simulation.checkers.client_model import ClientPicture
-from borealis_py.simulation.checkers.coverage import Coverage
 from borealis_py.simulation.checkers.invariants import Invariants, Overlap
-from borealis_py.simulation.checkers.oracles import Clean
-from borealis_py.simulation.checkers.violation import Violation
+from borealis_py.simulation.clean import Clean
 from borealis_py.simulation.cluster.builder import APP
+from borealis_py.simulation.cluster.client_model import ClientPicture
 from borealis_py.simulation.cluster.machines import ReplicaMachine
 from borealis_py.simulation.cluster.roles import BURST, ReplicaProcess
-from borealis_py.simulation.cluster.toy_query import QUERY
 from borealis_py.simulation.cluster.world import SimulatedWorld
-from borealis_py.simulation.faults.catalogue import Failpoint
+from borealis_py.simulation.fault_kinds import Failpoint
+from borealis_py.simulation.faults.coverage import Coverage
 from borealis_py.simulation.log.broker import Partition
-from borealis_py.simulation.runner.scenario import SECOND
+from borealis_py.simulation.scenario import SECOND
+from borealis_py.simulation.toy_query import QUERY
+from borealis_py.simulation.violation import Violation
 from borealis_py.simulation.witness.budgets import said_in_a_step
 from sunion.model import FOREVER
 from sunion.view import Change

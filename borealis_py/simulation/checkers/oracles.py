@@ -1,7 +1,7 @@
 """Invariants of the log of a finished world (PROTOCOL 3).
 
-Written against the protocol's statements, not against the code: `checkers.reference_model` computes the expected
-results. `checkers.observer` and `checkers.invariants` check what must hold at every moment.
+Written against the protocol's statements, not against the code: `reference_model` computes the expected results.
+`checkers.observer` and `checkers.invariants` check what must hold at every moment.
 """
 
 from __future__ import annotations
@@ -9,7 +9,6 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 
 import msgspec
 
@@ -18,11 +17,11 @@ from borealis_py.log.records import (
     TentativeHeader,
     unpack_stream,
 )
-from borealis_py.simulation.checkers.client_model import ClientPicture
-from borealis_py.simulation.checkers.reference_model import NodeTruth, SourceTruth
-from borealis_py.simulation.checkers.streams import stable_records as stable_records
-from borealis_py.simulation.checkers.violation import Violation
+from borealis_py.simulation.clean import Clean
+from borealis_py.simulation.cluster.client_model import ClientPicture
 from borealis_py.simulation.cluster.roles import PublisherInput
+from borealis_py.simulation.reference_model import NodeTruth, SourceTruth
+from borealis_py.simulation.violation import Violation
 from sunion.model import FOREVER
 
 
@@ -141,43 +140,6 @@ def client(picture: ClientPicture, truth: NodeTruth) -> None:
         if bucket in picture.tentative or picture.rows.get(bucket, []) != truth.rows.get(bucket, []):
             said = f"bucket {bucket} holds {picture.rows.get(bucket)}, not {truth.rows.get(bucket)}"
             raise Violation("client", said, bucket)
-
-
-@dataclass(slots=True)
-class Clean:
-    """When something was free of faults: intervals of simulated time."""
-
-    spans: list[tuple[int, int]] = field(default_factory=list)
-    since: int | None = None
-    _again_us: int = FOREVER
-    _again_from: dict[int, int] = field(default_factory=dict)
-
-    def starts_at(self, us: int) -> None:
-        """A replica that starts runs again what has come from then on, however short it was away."""
-        self._again_us = min(self._again_us, us)
-
-    def update(self, now_us: int, clean: bool) -> None:
-        if clean and self.since is None:
-            self.since = now_us
-            self._again_from[now_us], self._again_us = self._again_us, FOREVER
-        elif not clean and self.since is not None:
-            self.spans.append((self.since, now_us))
-            self.since = None
-
-    def close(self, now_us: int) -> None:
-        self.update(now_us, False)
-
-    def covers(self, first_us: int, last_us: int, backlog: float = 0.0) -> bool:
-        """Whether it was clean all that time, and had worked off before what had come while it was not, which takes
-        `backlog` times as long as that lasted.
-        """
-        left, ended = 0.0, self.spans[0][0] if self.spans else 0
-        for begun, end in self.spans:
-            left += backlog * (begun - min(ended, self._again_from.get(begun, FOREVER)))
-            if begun + left <= first_us and last_us <= end:
-                return True
-            left, ended = max(0.0, begun + left - end), end
-        return False
 
 
 UNREAD_US = 500_000

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from borealis_py.log import topics
-from borealis_py.simulation.checkers.violation import Violation
 from borealis_py.simulation.cluster.machines import ReplicaMachine
 from borealis_py.simulation.cluster.roles import ReplicaProcess, StandbyProcess
 from borealis_py.simulation.cluster.world import SimulatedWorld
-from borealis_py.simulation.faults.catalogue import KINDS, FaultTarget
+from borealis_py.simulation.fault_kinds import KINDS, FaultTarget
+from borealis_py.simulation.violation import Violation
 
 LOOK_US = 100_000
 NOBODY_BEATS = 15

@@ -24,10 +24,10 @@ from borealis_py.log.records import (
     unpack_stream,
 )
 from borealis_py.log.topics import own_feeds
-from borealis_py.simulation.checkers.reference_model import NodeTruth, TruthDeadLetter
-from borealis_py.simulation.checkers.violation import Violation
 from borealis_py.simulation.log.client import MemoryLog
-from borealis_py.simulation.runner.scenario import SimulatedNode
+from borealis_py.simulation.reference_model import NodeTruth, TruthDeadLetter
+from borealis_py.simulation.scenario import SimulatedNode
+from borealis_py.simulation.violation import Violation
 
 
 class StableStatement(NamedTuple):

@@ -16,13 +16,13 @@ from borealis_py.log.base import Feed, Record
 from borealis_py.log.description import Life
 from borealis_py.log.records import EnvelopeError, RangeHeader, StableHeader, unpack_stream
 from borealis_py.log.source_tail import TailEntry, entry_of
-from borealis_py.simulation.checkers.reference_model import read_source
-from borealis_py.simulation.checkers.violation import Violation
 from borealis_py.simulation.cluster.checkpoints import KEEP, File
 from borealis_py.simulation.cluster.machines import ReplicaMachine, SourceMachine
-from borealis_py.simulation.cluster.toy_query import QUERY
 from borealis_py.simulation.cluster.world import SimulatedWorld
 from borealis_py.simulation.log.broker import Partition
+from borealis_py.simulation.reference_model import read_source
+from borealis_py.simulation.toy_query import QUERY
+from borealis_py.simulation.violation import Violation
 from reconcile.audit import HIDES, AuditResult
 
 OWN_TAIL = 32

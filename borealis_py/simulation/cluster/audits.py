@@ -14,7 +14,7 @@ from borealis_py.app.audited import record_of
 from borealis_py.log import topics
 from borealis_py.log.base import Feed
 from borealis_py.simulation.cluster.builder import Builder
-from borealis_py.simulation.cluster.toy_query import QUERY
+from borealis_py.simulation.toy_query import QUERY
 from reconcile.audit import Audited, AuditResult, AuditSpec, DeadLetterSpec, audit
 
 EVERY_US = (1_000_000, 5_000_000)

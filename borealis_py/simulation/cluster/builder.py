@@ -23,11 +23,12 @@ from borealis_py.node.recovering.standby import StoodBy
 from borealis_py.node.spec import ReplicaSpec
 from borealis_py.protocol.settings import Delays, budget
 from borealis_py.query.spec import Partitioning, Serves
+from borealis_py.simulation.clock import Scheduler
 from borealis_py.simulation.cluster.checkpoints import Disk, MemoryCheckpoints, MemoryPlace
-from borealis_py.simulation.cluster.clock import Scheduler
 from borealis_py.simulation.cluster.driver import SimDriver, SimExecutor
 from borealis_py.simulation.cluster.kept_in_topics import Keeper, TopicPlace
 from borealis_py.simulation.cluster.processes import LocalClock
+from borealis_py.simulation.cluster.recorder import HeardRedos, Recorder, Recording, RecordingLog
 from borealis_py.simulation.cluster.roles import (
     ClientProcess,
     Ended,
@@ -37,11 +38,10 @@ from borealis_py.simulation.cluster.roles import (
     StandbyProcess,
 )
 from borealis_py.simulation.cluster.storage import FlakyEngine, SimRedos, Spark
-from borealis_py.simulation.cluster.toy_query import QUERY, ToyKernel
 from borealis_py.simulation.cluster.trimming import Deleted, TrimmingHost, trimming_of
 from borealis_py.simulation.log.client import MemoryClient, MemoryLog
-from borealis_py.simulation.runner.scenario import Scenario, SimulatedNode
-from borealis_py.simulation.witness.recorder import HeardRedos, Recorder, Recording, RecordingLog
+from borealis_py.simulation.scenario import Scenario, SimulatedNode
+from borealis_py.simulation.toy_query import QUERY, ToyKernel
 from reconcile.redo_client import RemoteRedo
 from reconcile.replay_context import ReplayContext
 from sunion import model

@@ -13,8 +13,8 @@ from borealis_py.log.codec import RowCodec
 from borealis_py.node.checkpoint_storage import SUFFIX, content_or_error
 from borealis_py.node.checkpoints import CheckpointStore
 from borealis_py.protocol.turn import SaveCheckpoint
-from borealis_py.simulation.cluster.clock import Scheduler
-from borealis_py.simulation.log.latency import Delay, between
+from borealis_py.simulation.clock import Scheduler
+from borealis_py.simulation.latency import Delay, between
 from sunion.union import Mark
 from sunion.units import NOWHERE
 

@@ -10,7 +10,7 @@ import msgspec
 
 from borealis_py.log.base import Feed, LogError
 from borealis_py.log.clock import Clock
-from borealis_py.simulation.cluster.clock import Scheduler
+from borealis_py.simulation.clock import Scheduler
 from borealis_py.simulation.cluster.storage import Spark, asleep, spark_takes_us
 from borealis_py.simulation.log.client import MemoryClient
 from reconcile.redo_client import TaskAddress

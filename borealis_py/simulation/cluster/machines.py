@@ -13,13 +13,13 @@ from borealis_py.node.recovering.standby import StoodBy
 from borealis_py.node.recovering.starting import may_move
 from borealis_py.node.spec import ReplicaSpec
 from borealis_py.query.recovery import RecoveryPlan
-from borealis_py.simulation.checkers.violation import Violation
 from borealis_py.simulation.cluster.builder import Builder
 from borealis_py.simulation.cluster.checkpoints import Disk
 from borealis_py.simulation.cluster.processes import LocalClock, Machine, Process
 from borealis_py.simulation.cluster.roles import PublisherProcess, ReplicaProcess, StandbyProcess
 from borealis_py.simulation.cluster.storage import FlakyEngine, Spark
-from borealis_py.simulation.faults.catalogue import Failpoint
+from borealis_py.simulation.fault_kinds import Failpoint
+from borealis_py.simulation.violation import Violation
 from sunion.errors import RetentionLost
 
 MOVES = 0.7

@@ -1,35 +1,25 @@
 """Another app on the same log. Its name is a prefix of the first one's, or the other way round, and its nodes have the
-same names. It suffers no fault, so it must not be affected by those of the first app.
+same names. It suffers no fault, so it must not be affected by those of the first app (`checkers.neighbour`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
-from typing import TYPE_CHECKING
 
-from borealis_py.log import topics
-from borealis_py.log.base import Feed, Record
-from borealis_py.log.records import TentativeHeader, unpack_stream
 from borealis_py.protocol.settings import Delays, Timing
 from borealis_py.protocol.states import ReplicaState
-from borealis_py.simulation.checkers import oracles
-from borealis_py.simulation.checkers.client_model import ClientPicture
-from borealis_py.simulation.checkers.reference_model import compute_all, read_source
-from borealis_py.simulation.checkers.violation import Violation
+from borealis_py.simulation.clock import Scheduler
 from borealis_py.simulation.cluster.builder import Builder
-from borealis_py.simulation.cluster.clock import Scheduler
+from borealis_py.simulation.cluster.client_model import ClientPicture
 from borealis_py.simulation.cluster.machines import ReplicaMachine, SourceMachine
-from borealis_py.simulation.cluster.toy_query import QUERY
+from borealis_py.simulation.cluster.roles import ReplicaProcess
 from borealis_py.simulation.log.client import MemoryLog
-from borealis_py.simulation.runner.scenario import SECOND, Scenario, SimulatedNode
+from borealis_py.simulation.scenario import SECOND, Scenario, SimulatedNode
+from borealis_py.simulation.toy_query import QUERY
+from borealis_py.simulation.violation import Violation
 from sunion.view import Change
 
-if TYPE_CHECKING:
-    from borealis_py.simulation.cluster.roles import ReplicaProcess
-
-LAG_US = 2 * SECOND
-"""Limit of the lag of two nodes on a slow machine."""
 WRITERS_MAX = 3
 """Replicas that start together may fence each other before they have heard of each other."""
 NODES = (SimulatedNode("n1", ("s0",), 2), SimulatedNode(QUERY, ("n1", "s1"), 2))
@@ -63,9 +53,9 @@ class Neighbour:
         self.scenario = calm(first)
         self.wiring = Builder(self.scenario, scheduler, log, self.app)
         self.wiring.make_topics()
-        self._scheduler, self._log = scheduler, log
-        self._picture = ClientPicture(self.wiring.origin)
-        self._sources = [SourceMachine(self.wiring, i, 0, _nothing) for i in range(self.scenario.sources)]
+        self.scheduler, self.log = scheduler, log
+        self.picture = ClientPicture(self.wiring.origin)
+        self.sources = [SourceMachine(self.wiring, i, 0, _nothing) for i in range(self.scenario.sources)]
         self._replicas = [
             ReplicaMachine(self.wiring, plan.name, k, _nothing, self._turned, _nothing)
             for plan in NODES
@@ -77,10 +67,10 @@ class Neighbour:
         return client.startswith(self.wiring.prefix)
 
     def start_machines(self) -> None:
-        for machine in (*self._sources, *self._replicas):
+        for machine in (*self.sources, *self._replicas):
             machine.start_process()
-        changed = partial(_told, self._scheduler, self._picture)
-        self.wiring.client(f"{self.wiring.prefix}client", self.wiring.origin, changed, self._picture.end).wake()
+        changed = partial(_told, self.scheduler, self.picture)
+        self.wiring.client(f"{self.wiring.prefix}client", self.wiring.origin, changed, self.picture.end).wake()
 
     def _turned(self, machine: ReplicaMachine, process: ReplicaProcess) -> None:
         """Check that no replica of it restarts, diverges, or is fenced once it is the writer."""
@@ -90,35 +80,6 @@ class Neighbour:
             raise Violation("neighbour", f"{process.name} has begun to publish {begun} times: somebody fences it")
         if process.name != f"{machine.label}.1" or state not in (ReplicaState.RECOVERING, ReplicaState.STABLE):
             raise Violation("neighbour", f"{self.app}: {process.name} is {state.value}, and nothing was done to it")
-
-    def judge(self) -> None:
-        """Raises Violation."""
-        s, origin = self.scenario, self.wiring.origin
-        app_uid = self.wiring.app_uid
-        how = s.width_us, origin, s.timing.ahead_max_us, app_uid
-        read = {
-            machine.name: read_source(machine.name, self._committed(machine.feed), *how) for machine in self._sources
-        }
-        truths = compute_all(s, read, self.wiring.teller)
-        current = self.wiring.buckets.of(self._scheduler.now_us - LAG_US)
-        for plan in NODES:
-            for k in range(plan.replicas):
-                name, log = (
-                    f"{self.app}.{plan.name}.r{k}",
-                    self._committed(Feed(topics.replica(self.app, plan.name, k))),
-                )
-                stable = oracles.stable_records(name, log, truths[plan.name], origin, app_uid)
-                if stable < current:
-                    raise Violation("neighbour", f"{name} is stable only up to {stable}, it is {current}")
-                if any(isinstance(unpack_stream(record.value)[0], TentativeHeader) for record in log):
-                    raise Violation("neighbour", f"{name} said something tentative, and nothing was done to it")
-        oracles.corrected(self._committed(Feed(topics.stream(self.app, QUERY))), (), truths[QUERY], s.width_us)
-        oracles.client(self._picture, truths[QUERY])
-        if self._picture.stable < current:
-            raise Violation("neighbour", f"its client is stable only up to {self._picture.stable}, it is {current}")
-
-    def _committed(self, feed: Feed) -> list[Record]:
-        return self._log.committed(feed)
 
 
 def _told(scheduler: Scheduler, picture: ClientPicture, changes: Sequence[Change]) -> None:

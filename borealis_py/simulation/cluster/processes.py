@@ -11,7 +11,7 @@ import random
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection
 
-from borealis_py.simulation.cluster.clock import Scheduler
+from borealis_py.simulation.clock import Scheduler
 from borealis_py.simulation.log.client import MemoryLog
 from borealis_py.simulation.log.network import Cut
 from sunion.units import MonotonicUs, WallUs

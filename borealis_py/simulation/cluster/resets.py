@@ -12,10 +12,10 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from borealis_py.log import topics
-from borealis_py.simulation.cluster.toy_query import QUERY
 from borealis_py.simulation.cluster.world import LivesOn, Past, SimulatedWorld, writes
 from borealis_py.simulation.log.network import CutDirection, cut_of
-from borealis_py.simulation.runner.scenario import SECOND, Fault, Scenario
+from borealis_py.simulation.scenario import SECOND, Fault, Scenario
+from borealis_py.simulation.toy_query import QUERY
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -19,12 +19,12 @@ from borealis_py.node.recovering.standby import Standby, StoodBy
 from borealis_py.node.replica import Replica
 from borealis_py.node.run import ends_for_good
 from borealis_py.node.spec import ReplicaSpec
+from borealis_py.simulation.clock import Scheduler
 from borealis_py.simulation.cluster.checkpoints import MemoryCheckpoints
-from borealis_py.simulation.cluster.clock import Scheduler
 from borealis_py.simulation.cluster.processes import LocalClock, Process
 from borealis_py.simulation.cluster.storage import SimRedos
-from borealis_py.simulation.cluster.toy_query import UNLUCKY, KernelFailed
 from borealis_py.simulation.log.client import MemoryClient
+from borealis_py.simulation.toy_query import UNLUCKY, KernelFailed
 from reconcile.redo_client import RedoRouter
 from sunion.errors import RetentionLost
 from sunion.view import Change

@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 from borealis_py.log.base import LogError, Wake
 from borealis_py.node.peers import Peers
 from borealis_py.protocol.redo import RedoDone, RedoFailed, RedoJob, RedoPlace, RedoResult
-from borealis_py.simulation.cluster.clock import Scheduler
+from borealis_py.simulation.clock import Scheduler
+from borealis_py.simulation.latency import Delay, between
 from borealis_py.simulation.log.client import MemoryClient
-from borealis_py.simulation.log.latency import Delay, between
 from reconcile.redo_client import RedoRunner
 from reconcile.redo_job import describe, failed, run_job
 from reconcile.replay import RangeGone, ReplayError

@@ -13,11 +13,11 @@ from dataclasses import dataclass, field
 from borealis_py.log.base import Feed, LogError, NewRecord
 from borealis_py.node.trimmer import Trims
 from borealis_py.protocol.trimming import Graph, NodeReads, Retain, Trimming
-from borealis_py.simulation.cluster.clock import Scheduler
+from borealis_py.simulation.clock import Scheduler
 from borealis_py.simulation.cluster.roles import ReplicaProcess
-from borealis_py.simulation.cluster.toy_query import QUERY
 from borealis_py.simulation.log.client import MemoryClient
-from borealis_py.simulation.runner.scenario import Scenario
+from borealis_py.simulation.scenario import Scenario
+from borealis_py.simulation.toy_query import QUERY
 
 AGAIN_US = 300_000
 """How soon an acknowledgement is sent again that did not reach the log."""

@@ -17,20 +17,20 @@ from borealis_py.log.base import Feed, LogError, NewRecord
 from borealis_py.log.messages import RecoverySetting, encode
 from borealis_py.protocol.publishing import Phase
 from borealis_py.query.recovery import RecoveryPlan
-from borealis_py.simulation.checkers.client_model import ClientPicture
+from borealis_py.simulation.clock import Scheduler
 from borealis_py.simulation.cluster.audits import Auditor
 from borealis_py.simulation.cluster.builder import APP, Builder
-from borealis_py.simulation.cluster.clock import Scheduler
+from borealis_py.simulation.cluster.client_model import ClientPicture
 from borealis_py.simulation.cluster.machines import ReplicaMachine, SourceMachine
 from borealis_py.simulation.cluster.neighbour import Neighbour
 from borealis_py.simulation.cluster.processes import RESTART_US, Machine, Process
 from borealis_py.simulation.cluster.roles import ReplicaProcess
-from borealis_py.simulation.cluster.toy_query import QUERY
-from borealis_py.simulation.faults.catalogue import Failpoint
+from borealis_py.simulation.fault_kinds import Failpoint
 from borealis_py.simulation.log.client import MemoryLog
 from borealis_py.simulation.log.network import Cut
 from borealis_py.simulation.log.outcomes import CommitOutcome
-from borealis_py.simulation.runner.scenario import START_US, Fault, Scenario
+from borealis_py.simulation.scenario import START_US, Fault, Scenario
+from borealis_py.simulation.toy_query import QUERY
 from sunion.view import Change
 
 SKEW_US = 10_000

@@ -9,11 +9,11 @@ from collections.abc import Sequence
 from borealis_py.log import topics
 from borealis_py.log.base import NewRecord
 from borealis_py.simulation.cluster.builder import APP
-from borealis_py.simulation.cluster.toy_query import QUERY
 from borealis_py.simulation.cluster.world import SimulatedWorld
 from borealis_py.simulation.faults.base import Doing, UndoFault, nothing
 from borealis_py.simulation.log.content import rows_by_bucket
-from borealis_py.simulation.runner.scenario import ROWS_MAX, Fault
+from borealis_py.simulation.scenario import ROWS_MAX, Fault
+from borealis_py.simulation.toy_query import QUERY
 
 
 def too_large(records: Sequence[NewRecord]) -> bool:

@@ -9,10 +9,10 @@ from borealis_py.log.base import NewRecord
 from borealis_py.log.messages import Policy, Threshold, encode
 from borealis_py.log.records import BatchHeader, ClaimHeader, EnvelopeError, Refused, pack, pack_stimes, unpack_source
 from borealis_py.simulation.cluster.machines import SourceMachine
-from borealis_py.simulation.cluster.toy_query import BIG_ROWS, POISON, QUERY
 from borealis_py.simulation.cluster.world import SimulatedWorld
 from borealis_py.simulation.faults.base import Doing, UndoFault, chance, nothing, source_of
-from borealis_py.simulation.runner.scenario import Fault
+from borealis_py.simulation.scenario import Fault
+from borealis_py.simulation.toy_query import BIG_ROWS, POISON, QUERY
 
 
 def _garbage(world: SimulatedWorld, fault: Fault) -> UndoFault:

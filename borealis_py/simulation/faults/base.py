@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from borealis_py.simulation.cluster.machines import ReplicaMachine, SourceMachine
 from borealis_py.simulation.cluster.processes import Machine
 from borealis_py.simulation.cluster.world import SimulatedWorld
-from borealis_py.simulation.runner.scenario import Fault
+from borealis_py.simulation.scenario import Fault
 
 UndoFault = Callable[[], object]
 Doing = Callable[["SimulatedWorld", Fault], UndoFault]

@@ -8,8 +8,8 @@ from functools import partial
 
 from borealis_py.simulation.cluster.machines import ReplicaMachine
 from borealis_py.simulation.cluster.world import SimulatedWorld
-from borealis_py.simulation.faults.catalogue import AT_SUBJECT, KINDS, Failpoint, FaultTarget
-from borealis_py.simulation.runner.scenario import Fault
+from borealis_py.simulation.fault_kinds import AT_SUBJECT, KINDS, Failpoint, FaultTarget
+from borealis_py.simulation.scenario import Fault
 
 
 class Failpoints:

@@ -27,11 +27,11 @@ from borealis_py.simulation.faults.base import (
     replica_of,
     source_of,
 )
+from borealis_py.simulation.latency import Delay, Latencies, between
 from borealis_py.simulation.log.broker import Partition
 from borealis_py.simulation.log.connection import Refusal
-from borealis_py.simulation.log.latency import Delay, Latencies, between
 from borealis_py.simulation.log.network import Cut, CutDirection, cut_of
-from borealis_py.simulation.runner.scenario import Fault
+from borealis_py.simulation.scenario import Fault
 
 _THROTTLED_US = 1_000_000
 _THROTTLED = between(300_000, _THROTTLED_US)

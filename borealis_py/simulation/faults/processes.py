@@ -22,7 +22,7 @@ from borealis_py.simulation.faults.base import (
     source_of,
 )
 from borealis_py.simulation.log.network import CutDirection, cut_of
-from borealis_py.simulation.runner.scenario import SECOND, Fault
+from borealis_py.simulation.scenario import SECOND, Fault
 
 DEAF = 4
 """One in so many that a successor might catch up with hears nothing of it."""

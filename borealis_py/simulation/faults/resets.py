@@ -5,10 +5,10 @@
 
 from __future__ import annotations
 
-from borealis_py.simulation.checkers.violation import Violation
 from borealis_py.simulation.cluster.world import SimulatedWorld
 from borealis_py.simulation.faults.base import Doing, UndoFault, nothing
-from borealis_py.simulation.runner.scenario import SECOND, Fault
+from borealis_py.simulation.scenario import SECOND, Fault
+from borealis_py.simulation.violation import Violation
 
 LEARN_US = 2 * SECOND
 """Time within which a process that can read all topics knows that they belong to another life, once they are written: a

@@ -10,10 +10,10 @@ from borealis_py.log.source_tail import TailEntry, entry_of
 from borealis_py.simulation.cluster.builder import APP
 from borealis_py.simulation.cluster.checkpoints import File
 from borealis_py.simulation.cluster.machines import ReplicaMachine, SourceMachine
-from borealis_py.simulation.cluster.toy_query import QUERY
 from borealis_py.simulation.cluster.world import SimulatedWorld
 from borealis_py.simulation.faults.base import Doing, UndoFault, chance, node_of, nothing, replica_of, source_of
-from borealis_py.simulation.runner.scenario import Fault
+from borealis_py.simulation.scenario import Fault
+from borealis_py.simulation.toy_query import QUERY
 
 
 def _disk_full(world: SimulatedWorld, fault: Fault) -> UndoFault:

@@ -12,7 +12,6 @@ from typing import Any
 from borealis_py.log import topics
 from borealis_py.log.base import Feed, NewRecord, TopicSpec
 from borealis_py.simulation.cluster.builder import APP
-from borealis_py.simulation.cluster.toy_query import QUERY
 from borealis_py.simulation.cluster.world import SimulatedWorld
 from borealis_py.simulation.faults.base import (
     Doing,
@@ -24,7 +23,8 @@ from borealis_py.simulation.faults.base import (
     nothing,
     replica_of,
 )
-from borealis_py.simulation.runner.scenario import Fault
+from borealis_py.simulation.scenario import Fault
+from borealis_py.simulation.toy_query import QUERY
 
 Scribble = tuple[bytes | None, bytes | None]
 """Key and value of a record that none of our processes wrote."""

@@ -11,8 +11,7 @@ from borealis_py.ingress.only_values import OnlyValues
 from borealis_py.ingress.plan import IngressPlan
 from borealis_py.ingress.session import IngressSession
 from borealis_py.log.base import LogError
-from borealis_py.simulation.cluster.alarm import Alarm
-from borealis_py.simulation.cluster.clock import Scheduler
+from borealis_py.simulation.clock import Alarm, Scheduler
 from borealis_py.simulation.log.client import MemoryLog
 
 RESTART_US = 300_000

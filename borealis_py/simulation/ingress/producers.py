@@ -7,7 +7,7 @@ import random
 from dataclasses import dataclass
 
 from borealis_py.log.base import Feed, NewRecord
-from borealis_py.simulation.cluster.clock import Scheduler
+from borealis_py.simulation.clock import Scheduler
 from borealis_py.simulation.ingress.scenario import SHOPS, TOPIC, IngressScenario
 from borealis_py.simulation.log.client import MemoryLog
 

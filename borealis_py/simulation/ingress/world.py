@@ -11,7 +11,7 @@ from borealis_py.client.target import Target
 from borealis_py.ingress.plan import IngressPlan
 from borealis_py.log.base import Feed, NewRecord, TopicSpec
 from borealis_py.log.messages import EndOfSource, ExpectedSilence, PartitionSkip, encode
-from borealis_py.simulation.cluster.clock import Scheduler
+from borealis_py.simulation.clock import Scheduler
 from borealis_py.simulation.ingress.oracle import InputJudged, TopicLife, judge, judge_input
 from borealis_py.simulation.ingress.process import SimIngress
 from borealis_py.simulation.ingress.producers import Producers
@@ -26,11 +26,11 @@ from borealis_py.simulation.ingress.scenario import (
     SourceFault,
     draw_ingress,
 )
+from borealis_py.simulation.latency import Latencies, between
 from borealis_py.simulation.log.client import MemoryLog
-from borealis_py.simulation.log.latency import Latencies, between
 from borealis_py.simulation.log.network import Cut, CutDirection, cut_of
+from borealis_py.simulation.parallel import in_parallel
 from borealis_py.simulation.quiet import quiet
-from borealis_py.simulation.runner.parallel import in_parallel
 
 START_US = 1_700_000_000 * SECOND
 WIDTH_US = 100_000

@@ -20,11 +20,11 @@ from borealis_py.log.base import (
     Unended,
     Wake,
 )
-from borealis_py.simulation.cluster.clock import Scheduler
+from borealis_py.simulation.clock import Scheduler
+from borealis_py.simulation.latency import Latencies
 from borealis_py.simulation.log.appender import MemoryAppender
 from borealis_py.simulation.log.broker import SEGMENT_BYTES_LEAST, Broker
 from borealis_py.simulation.log.connection import Connection, Refusal, SharedLog
-from borealis_py.simulation.log.latency import Latencies
 from borealis_py.simulation.log.network import Cut, cut_of
 from borealis_py.simulation.log.outcomes import CommitOutcomes
 from borealis_py.simulation.log.reader import MemoryLookup, MemoryReader

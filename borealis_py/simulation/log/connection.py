@@ -8,9 +8,9 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from borealis_py.log.base import Feed, LogError, NewRecord
-from borealis_py.simulation.cluster.clock import Scheduler
+from borealis_py.simulation.clock import Scheduler
+from borealis_py.simulation.latency import Delay, Latencies
 from borealis_py.simulation.log.broker import Broker, NotTaken
-from borealis_py.simulation.log.latency import Delay, Latencies
 from borealis_py.simulation.log.network import Link
 from borealis_py.simulation.log.outcomes import CommitOutcome, CommitOutcomes
 

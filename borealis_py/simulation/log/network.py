@@ -6,7 +6,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from enum import Enum
 
-from borealis_py.simulation.log.latency import Latencies
+from borealis_py.simulation.latency import Latencies
 
 
 class CutDirection(Enum):

@@ -8,9 +8,9 @@ from dataclasses import replace
 
 from borealis_py.protocol.settings import DelayPolicy, Delays, Timing
 from borealis_py.query.recovery import RecoveryPlan, RecoveryWay
-from borealis_py.simulation.cluster.toy_query import BIG, QUERY
-from borealis_py.simulation.faults.catalogue import AIMED, KINDS, LATER, LATER_AIMS, Failpoint, FaultTarget
-from borealis_py.simulation.runner.scenario import (
+from borealis_py.simulation.fault_kinds import AIMED, KINDS, LATER, LATER_AIMS, Failpoint, FaultTarget
+from borealis_py.simulation.runner.slices import sliced
+from borealis_py.simulation.scenario import (
     ROWS_MAX,
     SECOND,
     SIZES,
@@ -20,7 +20,7 @@ from borealis_py.simulation.runner.scenario import (
     SimulatedNode,
     names_of,
 )
-from borealis_py.simulation.runner.slices import sliced
+from borealis_py.simulation.toy_query import BIG, QUERY
 
 NODES_MAX = 4
 REPLICA_SECONDS_MAX = 75

@@ -9,16 +9,16 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-from borealis_py.simulation.checkers.coverage import CoverageCell, total
-from borealis_py.simulation.checkers.violation import Violation
 from borealis_py.simulation.cluster.world import SimulatedWorld
+from borealis_py.simulation.faults.coverage import CoverageCell, total
+from borealis_py.simulation.parallel import in_parallel
 from borealis_py.simulation.quiet import quiet
 from borealis_py.simulation.runner.generator import draw
-from borealis_py.simulation.runner.parallel import in_parallel
-from borealis_py.simulation.runner.scenario import Scenario
 from borealis_py.simulation.runner.shrink import Edits, shrink
 from borealis_py.simulation.runner.simulation import Simulation, lives
 from borealis_py.simulation.runner.story import tell
+from borealis_py.simulation.scenario import Scenario
+from borealis_py.simulation.violation import Violation
 
 TWICE_EVERY = 20
 """One seed in this many is run twice, and must give the same history."""

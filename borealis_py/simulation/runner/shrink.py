@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from borealis_py.simulation.runner.scenario import SECOND, Scenario
+from borealis_py.simulation.scenario import SECOND, Scenario
 
 LEAST_S = 3.0
 

@@ -11,6 +11,7 @@ from borealis_py.node.recovering.setting import increments_of
 from borealis_py.protocol.states import ReplicaState
 from borealis_py.query.recovery import RecoveryWay
 from borealis_py.simulation.checkers.checker import judge
+from borealis_py.simulation.checkers.neighbour import judge_neighbour
 from borealis_py.simulation.checkers.observer import Observer
 from borealis_py.simulation.checkers.runners import RunnersOracle
 from borealis_py.simulation.checkers.trimming import (
@@ -21,14 +22,14 @@ from borealis_py.simulation.checkers.trimming import (
     short_for_good,
     view_begins_at_what_is_kept,
 )
-from borealis_py.simulation.checkers.violation import Violation
 from borealis_py.simulation.cluster.resets import end, split
 from borealis_py.simulation.cluster.roles import PublisherProcess
-from borealis_py.simulation.cluster.toy_query import QUERY
 from borealis_py.simulation.cluster.world import Past, SimulatedWorld, writes
 from borealis_py.simulation.faults.arming import arm
 from borealis_py.simulation.faults.failpoints import Failpoints
-from borealis_py.simulation.runner.scenario import SECOND, Retention, Scenario
+from borealis_py.simulation.scenario import SECOND, Retention, Scenario
+from borealis_py.simulation.toy_query import QUERY
+from borealis_py.simulation.violation import Violation
 from borealis_py.simulation.witness.healing import bound_us
 from sunion.model import FOREVER
 
@@ -103,7 +104,7 @@ class Simulation:
         nothing_lacked(self.world)
         judge(self.world, self.observer)
         if self.world.neighbour is not None and not self._scenario.reset:
-            self.world.neighbour.judge()
+            judge_neighbour(self.world.neighbour)
 
     def _stay(self) -> None:
         """In some worlds all stays well, and nobody is away, for so long that logs must have become short; no longer,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from dataclasses import replace
 
-from borealis_py.simulation.runner.scenario import Scenario
+from borealis_py.simulation.scenario import Scenario
 
 SHORT_TURN_US = 5_000
 """Worlds of such turns catch up bucket by bucket."""

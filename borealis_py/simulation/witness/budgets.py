@@ -8,9 +8,9 @@ from borealis_py.log.base import Feed, NewRecord
 from borealis_py.log.records import GapHeader, RangeHeader, StableHeader, StreamHeader, TentativeHeader
 from borealis_py.protocol.redo import RedoDone, RedoJob, RedoPlace, RedoResult
 from borealis_py.protocol.settings import Timing
-from borealis_py.simulation.checkers.violation import Violation
+from borealis_py.simulation.cluster.recorder import JobCancelled, JobStarted
 from borealis_py.simulation.log.content import rows_by_bucket
-from borealis_py.simulation.witness.recorder import JobCancelled, JobStarted
+from borealis_py.simulation.violation import Violation
 
 
 def said_in_a_step(timing: Timing, span: int) -> int:

@@ -8,7 +8,7 @@ before them still do.
 from __future__ import annotations
 
 from borealis_py.protocol.settings import Timing
-from borealis_py.simulation.runner.scenario import SECOND, Scenario
+from borealis_py.simulation.scenario import SECOND, Scenario
 
 START_US = 3 * SECOND
 """A process restarts (0.3 s, and again if its log was away), a publisher watches for a predecessor (1.5 s), and the

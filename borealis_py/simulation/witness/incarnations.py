@@ -8,10 +8,10 @@ from typing import Annotated
 import msgspec
 
 from borealis_py.log.base import NewRecord
-from borealis_py.simulation.checkers.violation import Violation
+from borealis_py.simulation.cluster.recorder import Recording
+from borealis_py.simulation.violation import Violation
 from borealis_py.simulation.witness.place import ReplicaPlace
 from borealis_py.simulation.witness.queue import heartbeat
-from borealis_py.simulation.witness.recorder import Recording
 
 
 class _Claim(msgspec.Struct, frozen=True):

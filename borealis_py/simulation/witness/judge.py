@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import partial
 
-from borealis_py.simulation.checkers.oracles import Clean
-from borealis_py.simulation.checkers.reference_model import NodeTruth, SourceTruth
-from borealis_py.simulation.cluster.toy_query import QUERY
+from borealis_py.simulation.clean import Clean
+from borealis_py.simulation.cluster.recorder import Recording
 from borealis_py.simulation.cluster.world import SimulatedWorld
-from borealis_py.simulation.runner.scenario import SECOND
+from borealis_py.simulation.reference_model import NodeTruth, SourceTruth
+from borealis_py.simulation.scenario import SECOND
+from borealis_py.simulation.toy_query import QUERY
 from borealis_py.simulation.witness.incarnations import number_is_new
 from borealis_py.simulation.witness.place import ReplicaPlace
-from borealis_py.simulation.witness.recorder import Recording
 from borealis_py.simulation.witness.silence import silent_until_it_runs
 from borealis_py.simulation.witness.witness import Witness
 

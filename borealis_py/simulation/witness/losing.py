@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from borealis_py.log.records import GapHeader, TentativeHeader
-from borealis_py.simulation.checkers.violation import Violation
+from borealis_py.simulation.cluster.recorder import Recording
+from borealis_py.simulation.violation import Violation
 from borealis_py.simulation.witness.place import ReplicaPlace
-from borealis_py.simulation.witness.recorder import Recording
 from sunion.model import FOREVER
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from borealis_py.simulation.checkers.violation import Violation
+from borealis_py.simulation.violation import Violation
 
 LOOK_US = 700_000
 """Time within which a due bucket is emitted: a query for the ends takes up to 0.2 s, and its records must be read."""

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from borealis_py.log.base import Feed
 from borealis_py.protocol.settings import Timing
-from borealis_py.simulation.checkers.reference_model import NodeTruth, SourceTruth
-from borealis_py.simulation.runner.scenario import Scenario
+from borealis_py.simulation.reference_model import NodeTruth, SourceTruth
+from borealis_py.simulation.scenario import Scenario
 from borealis_py.simulation.witness.settings import Settings
 
 

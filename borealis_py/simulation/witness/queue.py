@@ -9,7 +9,7 @@ from typing import Annotated
 import msgspec
 
 from borealis_py.log.base import Record
-from borealis_py.simulation.checkers.violation import Violation
+from borealis_py.simulation.violation import Violation
 from borealis_py.simulation.witness.place import ReplicaPlace
 
 NonNegative = Annotated[int, msgspec.Meta(ge=0, le=2**53)]

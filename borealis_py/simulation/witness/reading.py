@@ -21,7 +21,7 @@ from borealis_py.log.records import (
     TentativeHeader,
     unpack_stream,
 )
-from borealis_py.simulation.checkers.reference_model import SourceTruth
+from borealis_py.simulation.reference_model import SourceTruth
 from borealis_py.simulation.witness.place import ReplicaPlace
 
 NOBODY = -1

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from borealis_py.log.base import Record
-from borealis_py.simulation.runner.scenario import Scenario
+from borealis_py.simulation.scenario import Scenario
 
 
 @dataclass(frozen=True, slots=True)

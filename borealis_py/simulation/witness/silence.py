@@ -5,9 +5,9 @@ from __future__ import annotations
 import msgspec
 
 from borealis_py.log.base import NewRecord
-from borealis_py.simulation.checkers.violation import Violation
+from borealis_py.simulation.cluster.recorder import Recording
+from borealis_py.simulation.violation import Violation
 from borealis_py.simulation.witness.place import ReplicaPlace
-from borealis_py.simulation.witness.recorder import Recording
 
 
 class _Role(msgspec.Struct, frozen=True):

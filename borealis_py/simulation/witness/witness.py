@@ -21,7 +21,8 @@ from borealis_py.log.records import (
     UndoHeader,
     unpack_stream,
 )
-from borealis_py.simulation.checkers.violation import Violation
+from borealis_py.simulation.cluster.recorder import JobCancelled, JobStarted, RecordedTurn, Recording, Saved
+from borealis_py.simulation.violation import Violation
 from borealis_py.simulation.witness.budgets import Acks, Checkpoints, Jobs
 from borealis_py.simulation.witness.labels import Divergence
 from borealis_py.simulation.witness.losing import Frontiers, Lacking
@@ -29,7 +30,6 @@ from borealis_py.simulation.witness.overdue import Overdue
 from borealis_py.simulation.witness.place import ReplicaPlace
 from borealis_py.simulation.witness.queue import Queue
 from borealis_py.simulation.witness.reading import Known, KnownSource, KnownStream, UpstreamWait
-from borealis_py.simulation.witness.recorder import JobCancelled, JobStarted, RecordedTurn, Recording, Saved
 from borealis_py.simulation.witness.waiting import Births, earliest_us
 
 

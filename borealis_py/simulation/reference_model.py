@@ -14,8 +14,8 @@ from typing import Any
 
 from borealis_py.log.base import Record
 from borealis_py.log.records import BatchHeader, ClaimHeader, EnvelopeError, unpack_source
-from borealis_py.simulation.cluster.toy_query import POISON, UNLUCKY
-from borealis_py.simulation.runner.scenario import Scenario, SimulatedNode
+from borealis_py.simulation.scenario import Scenario, SimulatedNode
+from borealis_py.simulation.toy_query import POISON, UNLUCKY
 from sunion.model import FOREVER
 
 MODULUS = 2**61 - 1

@@ -10,10 +10,9 @@ from dataclasses import dataclass, field, replace
 from borealis_py.protocol.settings import DelayPolicy, Delays, Timing
 from borealis_py.query.names import part_index, part_name
 from borealis_py.query.recovery import ACTIVE, RecoveryPlan, RecoveryWay
-from borealis_py.simulation.cluster.toy_query import BIG, QUERY
-from borealis_py.simulation.faults.catalogue import KINDS, Failpoint
-from borealis_py.simulation.log.latency import Latencies as Latencies
-from borealis_py.simulation.log.latency import between
+from borealis_py.simulation.fault_kinds import KINDS, Failpoint
+from borealis_py.simulation.latency import Latencies, between
+from borealis_py.simulation.toy_query import BIG, QUERY
 from sunion.model import FOREVER
 
 START_US = 1_700_000_000_000_000

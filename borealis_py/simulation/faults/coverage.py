@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 
 from borealis_py.protocol.states import TRANSITIONS, ReplicaState
-from borealis_py.simulation.faults.catalogue import CLASSES
+from borealis_py.simulation.fault_kinds import CLASSES
 
 AFTERMATH_US = 2_000_000
 """A fault counts as active until this long after its end: its consequences matter."""

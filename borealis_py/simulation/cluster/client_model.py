@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from borealis_py.log.stream import Encoded
-from borealis_py.simulation.checkers.violation import Violation
+from borealis_py.simulation.violation import Violation
 from sunion.model import Kind
 from sunion.view import Change
 

@@ -31,7 +31,7 @@ from borealis_py.log.base import (
 )
 from borealis_py.protocol.redo import RedoJob, RedoPlace, RedoResult
 from borealis_py.protocol.turn import SaveCheckpoint
-from borealis_py.simulation.cluster.clock import Scheduler
+from borealis_py.simulation.clock import Scheduler
 from borealis_py.simulation.cluster.storage import SimRedos, Spark
 from borealis_py.simulation.log.broker import Broker
 from borealis_py.simulation.log.client import MemoryClient
