@@ -5,7 +5,7 @@ from __future__ import annotations
 from borealis_py.log.base import Feed, NewRecord, TopicSpec
 from borealis_py.log.corrected import Progress, dead_letter, progress_record, row_headers
 from borealis_py.simulation.clock import Scheduler
-from borealis_py.simulation.faults.backlog import too_large
+from borealis_py.simulation.faults.broker import too_large
 from borealis_py.simulation.log.client import MemoryLog
 from borealis_py.simulation.scenario import ROWS_MAX
 from sunion.model import Reject

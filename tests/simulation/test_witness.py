@@ -18,12 +18,11 @@ from borealis_py.simulation.violation import Violation
 from borealis_py.simulation.witness.budgets import Checkpoints, Jobs
 from borealis_py.simulation.witness.labels import Divergence
 from borealis_py.simulation.witness.losing import Frontiers, Lacking
-from borealis_py.simulation.witness.overdue import LOOK_US, START_US, Overdue
 from borealis_py.simulation.witness.place import ReplicaPlace
 from borealis_py.simulation.witness.queue import Queue
 from borealis_py.simulation.witness.reading import CUT_OFF_US, Cursor, Known, KnownStream, TentativeWord, Voice
 from borealis_py.simulation.witness.settings import Orders
-from borealis_py.simulation.witness.waiting import Births, earliest_us
+from borealis_py.simulation.witness.waiting import LOOK_US, START_US, Births, Overdue, earliest_us
 from sunion.model import FOREVER
 
 pytestmark = pytest.mark.sim

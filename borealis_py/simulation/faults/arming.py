@@ -8,16 +8,20 @@ from __future__ import annotations
 
 from borealis_py.simulation.cluster.world import SimulatedWorld
 from borealis_py.simulation.fault_kinds import KINDS
-from borealis_py.simulation.faults import backlog, bad_input, network, processes, resets, storage, topics
+from borealis_py.simulation.faults import bad_input, broker, network, processes, storage, topics
 from borealis_py.simulation.faults.base import Doing
 from borealis_py.simulation.faults.coverage import AFTERMATH_US, Coverage
 from borealis_py.simulation.faults.failpoints import Failpoints
 from borealis_py.simulation.scenario import Fault
 
 FAULTS: dict[str, Doing] = {
-    **processes.FAULTS, **network.FAULTS, **storage.FAULTS, **bad_input.FAULTS, **topics.FAULTS, **backlog.FAULTS,
-    **resets.FAULTS,
-}  # fmt: skip
+    **processes.FAULTS,
+    **network.FAULTS,
+    **broker.FAULTS,
+    **storage.FAULTS,
+    **bad_input.FAULTS,
+    **topics.FAULTS,
+}
 assert FAULTS.keys() == KINDS.keys(), FAULTS.keys() ^ KINDS.keys()
 
 

@@ -1,4 +1,6 @@
-"""Processes that die, stop, stand still, are doubled, or have a wrong clock (F1, F2, F3, F7, F9, F13)."""
+"""Processes that die, stop, stand still, are doubled, outlive their app, or have a wrong clock (F1, F2, F3, F7, F9,
+F13).
+"""
 
 from __future__ import annotations
 
@@ -23,6 +25,7 @@ from borealis_py.simulation.faults.base import (
 )
 from borealis_py.simulation.log.network import CutDirection, cut_of
 from borealis_py.simulation.scenario import SECOND, Fault
+from borealis_py.simulation.violation import Violation
 
 DEAF = 4
 """One in so many that a successor might catch up with hears nothing of it."""
@@ -30,6 +33,11 @@ BETWEEN_US = 900_000
 """Longest time between two crashes of a loop."""
 HOURS = 3_600 * SECOND
 """A wall clock that is further ahead is one that Kafka would not believe."""
+LEARN_US = 2 * SECOND
+"""Time within which a process that can read all topics knows that they belong to another life, once they are written: a
+replica writes as soon as a source may have closed a bucket, and of standbys one as soon as it has started, perhaps
+after one that failed.
+"""
 
 
 def _crash(world: SimulatedWorld, fault: Fault) -> UndoFault:
@@ -244,6 +252,28 @@ def _burst(world: SimulatedWorld, fault: Fault) -> UndoFault:
     return nothing
 
 
+def _reset(world: SimulatedWorld, fault: Fault) -> UndoFault:
+    """The app is begun anew while processes of its previous life continue (`cluster.resets`). The fault is over when
+    the survivors that were away meet the recreated topics.
+    """
+    past = world.past
+    if past is None:
+        return nothing
+    learn_us = LEARN_US + world.scenario.lag_us + 2 * world.scenario.starts_us
+
+    def must_know() -> None:
+        why = past.unaware()
+        if why is not None and not world.over:
+            raise Violation("life", f"{learn_us / 1e6:g} s after it could, {why}")
+
+    def undo() -> None:
+        past.meet()
+        if len(world.scenario.faults) == 1:  # nothing else goes wrong: every process writes
+            world.scheduler.after(learn_us, must_know)
+
+    return undo
+
+
 FAULTS: dict[str, Doing] = {
     "crash": _crash,
     "crash_loop": _crash_loop,
@@ -265,5 +295,6 @@ FAULTS: dict[str, Doing] = {
     "source_drift": _source_drift,
     "source_failed": _source_failed,
     "recovery": _recovery,
+    "reset": _reset,
     "burst": _burst,
 }

@@ -9,7 +9,6 @@ from dataclasses import replace
 from borealis_py.protocol.settings import DelayPolicy, Delays, Timing
 from borealis_py.query.recovery import RecoveryPlan, RecoveryWay
 from borealis_py.simulation.fault_kinds import AIMED, KINDS, LATER, LATER_AIMS, Failpoint, FaultTarget
-from borealis_py.simulation.runner.slices import sliced
 from borealis_py.simulation.scenario import (
     ROWS_MAX,
     SECOND,
@@ -70,6 +69,8 @@ AIMED_SHARE = 0.25
 """In how many worlds faults strike where a standby takes over, and in how many where a topic is trimmed."""
 TINY = 2
 """Rows per part in worlds with twins: output of one bucket must take many records to interleave."""
+SHORT_TURN_US = 5_000
+"""Worlds of such turns catch up bucket by bucket."""
 
 
 def draw(seed: int, kinds: Sequence[str] = (), seconds: float | None = None, nodes: int | None = None) -> Scenario:
@@ -122,7 +123,7 @@ def draw(seed: int, kinds: Sequence[str] = (), seconds: float | None = None, nod
         lost=_lost(rng, plans),
         faults=_faults(rng, sources, plans, heal_us, kinds or ORDINARY),
     )
-    scenario = scenario if kinds else sliced(scenario)
+    scenario = scenario if kinds else _sliced(scenario)
     later = () if kinds else _later(seed, sources, plans, heal_us)
     faults = tuple(sorted((*scenario.faults, *later), key=lambda f: f.at_us))
     part_rows = TINY if any(f.kind == "twins" for f in faults) else BIG
@@ -403,3 +404,17 @@ def _fault(rng: random.Random, name: str, counts: Mapping[FaultTarget, int], at:
     aim = rng.choice(kind.aims) if kind.aims and rng.random() < 0.3 else None
     detail = "/".join(p.value for p in _policies(rng)) if name == "policy" else rng.choice(kind.details)
     return Fault(name, rng.randrange(counts[kind.target]), at, until, detail, aim)
+
+
+def _sliced(scenario: Scenario) -> Scenario:
+    """The least and the most that a turn runs, from one bucket to what is usual. Drawn separately, so that the rest of
+    the world stays the same. A replica must catch up: no less than four times as much as its longest turn takes."""
+    rng, a_second = random.Random(f"slice sizes {scenario.seed}"), scenario.rate * scenario.sources
+    least_us = rng.choice((0, scenario.width_us, 500_000))
+    longest_us = scenario.turn_us[1]
+    timing = replace(
+        scenario.timing,
+        slice_least_us=least_us if longest_us <= SHORT_TURN_US else max(least_us, 4 * longest_us),
+        slice_rows=rng.choice((a_second, 20 * a_second, 20_000)),
+    )
+    return replace(scenario, timing=timing)

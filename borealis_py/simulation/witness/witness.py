@@ -26,11 +26,10 @@ from borealis_py.simulation.violation import Violation
 from borealis_py.simulation.witness.budgets import Acks, Checkpoints, Jobs
 from borealis_py.simulation.witness.labels import Divergence
 from borealis_py.simulation.witness.losing import Frontiers, Lacking
-from borealis_py.simulation.witness.overdue import Overdue
 from borealis_py.simulation.witness.place import ReplicaPlace
 from borealis_py.simulation.witness.queue import Queue
 from borealis_py.simulation.witness.reading import Known, KnownSource, KnownStream, UpstreamWait
-from borealis_py.simulation.witness.waiting import Births, earliest_us
+from borealis_py.simulation.witness.waiting import Births, Overdue, earliest_us
 
 
 class _Status(msgspec.Struct):
