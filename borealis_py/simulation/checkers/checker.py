@@ -160,10 +160,8 @@ def _inputs(
             teller = wiring.teller(machine.name)
             published, known = world.progress(teller), machine.index not in mute
             taken = partial(_must_be_taken, world, observer, machine)
-            oracles.inputs(
-                machine.name, wiring.items[machine.index], sources[machine.name], letters, published, known, taken,
-                lost[teller],
-            )  # fmt: skip
+            items, truth, gaps = wiring.items[machine.index], sources[machine.name], lost[teller]
+            oracles.inputs(machine.name, items, truth, letters, published, known, taken, gaps)
 
 
 def _must_be_taken(world: SimulatedWorld, observer: Observer, machine: SourceMachine, n: int) -> bool:

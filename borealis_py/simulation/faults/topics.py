@@ -182,9 +182,18 @@ def _bad_beat(world: SimulatedWorld, rng: random.Random, feed: Feed) -> Scribble
         return record.key, record.value
     app_uid = world.wiring.app_uid
     beat: dict[str, Any] = {
-        "app_uid": app_uid, "replica": 0, "inc": 1, "uid": "scribbled", "state": "STABLE", "ack_s": world.origin,
-        "ack_l": world.origin, "asking": True, "ask_offset": 0, "progress": world.origin, "checkpoint_bucket": -1,
-    }  # fmt: skip
+        "app_uid": app_uid,
+        "replica": 0,
+        "inc": 1,
+        "uid": "scribbled",
+        "state": "STABLE",
+        "ack_s": world.origin,
+        "ack_l": world.origin,
+        "asking": True,
+        "ask_offset": 0,
+        "progress": world.origin,
+        "checkpoint_bucket": -1,
+    }
     for record in reversed(world.log.committed(feed)):
         if record.value is not None and b"uid" in record.value and b"scribbled" not in record.value:
             beat = {**beat, **json.loads(record.value), "uid": "scribbled"}

@@ -13,9 +13,19 @@ TOPIC = "prod.orders"
 SHOPS = ("berlin", "paris", "rome")
 SECOND = 1_000_000
 KINDS = (
-    "kill", "pause", "cut", "cut_topic", "deaf", "mute", "no_leader", "no_source_leader", "transaction", "retention",
-    "grow", "slow",
-)  # fmt: skip
+    "kill",
+    "pause",
+    "cut",
+    "cut_topic",
+    "deaf",
+    "mute",
+    "no_leader",
+    "no_source_leader",
+    "transaction",
+    "retention",
+    "grow",
+    "slow",
+)
 """`cut`: an ingress from everything; `cut_topic`: from the foreign topic; `deaf`, `mute`: in one direction;
 `transaction`: a producer's stays open; `grow`: the topic gets a partition; `slow`: an ingress's requests take long."""
 

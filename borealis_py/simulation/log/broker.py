@@ -52,9 +52,18 @@ class Partition:
     """
 
     __slots__ = (
-        "_aborted", "_ended", "_holds", "_peaks", "appended_us", "deleted", "feed", "records", "start", "undecided",
+        "_aborted",
+        "_ended",
+        "_holds",
+        "_peaks",
+        "appended_us",
+        "deleted",
+        "feed",
+        "records",
+        "start",
+        "undecided",
         "watchers",
-    )  # fmt: skip
+    )
 
     def __init__(self, feed: Feed, watchers: Watchers) -> None:
         self.feed = feed
