@@ -31,9 +31,15 @@ ORDINARY = tuple(kind for kind in KINDS if kind not in LATER)
 SCRIBBLES = "scribbles"
 """The kind of faults that is about these topics."""
 LATER_SHARE = {
-    "twins": 0.125, "reset": 0.1, "source_deaf": 0.1, "recovery": 0.1, "lagging": 0.1, "coordinator": 0.1,
-    "open_transaction": 0.1, SCRIBBLES: 0.1,
-}  # fmt: skip
+    "twins": 0.125,
+    "reset": 0.1,
+    "source_deaf": 0.1,
+    "recovery": 0.1,
+    "lagging": 0.1,
+    "coordinator": 0.1,
+    "open_transaction": 0.1,
+    SCRIBBLES: 0.1,
+}
 """Share of worlds in which a kind of `LATER` is drawn; 0.04 if not given."""
 TRIMMED_SHARE = 0.9
 """Share of worlds that are trimmed. The others keep everything, as an app does that asks for it (`retain="all"`)."""
@@ -81,6 +87,22 @@ def draw(seed: int, kinds: Sequence[str] = (), seconds: float | None = None, nod
         seconds: how long the world lives until it heals; None: drawn, 12 to 56 s.
         nodes: number of nodes; None: drawn.
     """
+    whole = _basis(seed, kinds, seconds, nodes)
+    if not kinds:
+        whole = _sliced(whole)
+        whole = _with_faults(whole, _later(seed, whole.sources, whole.nodes, whole.heal_us))
+    part_rows = TINY if any(f.kind == "twins" for f in whole.faults) else BIG
+    timing = small(whole.timing) if any(f.kind in SIZES for f in whole.faults) else whole.timing
+    whole = _publishers(replace(whole, part_rows=part_rows, timing=timing))
+    if random.Random(f"trimmed {seed}").random() < TRIMMED_SHARE:
+        whole = replace(whole, retain=_retention(seed, whole.nodes))
+    return replace(whole, by_topics=SCRIBBLES in kinds) if kinds else _varied(whole)
+
+
+def _basis(seed: int, kinds: Sequence[str], seconds: float | None, nodes: int | None) -> Scenario:
+    """What one generator draws, in an order that must stay: nodes, rates, policies, and the faults that are not of
+    `LATER`. All else is drawn by generators of its own, so that the rest of the world stays the same.
+    """
     rng = random.Random(f"scenario {seed}")
     sources = rng.choice((1, 1, 2, 2, 3, 4))
     plans = _exchanges(seed, _nodes(rng, sources, nodes))
@@ -123,20 +145,23 @@ def draw(seed: int, kinds: Sequence[str] = (), seconds: float | None = None, nod
         lost=_lost(rng, plans),
         faults=_faults(rng, sources, plans, heal_us, kinds or ORDINARY),
     )
-    scenario = scenario if kinds else _sliced(scenario)
-    later = () if kinds else _later(seed, sources, plans, heal_us)
-    faults = tuple(sorted((*scenario.faults, *later), key=lambda f: f.at_us))
-    part_rows = TINY if any(f.kind == "twins" for f in faults) else BIG
-    timing = small(scenario.timing) if any(f.kind in SIZES for f in faults) else scenario.timing
-    whole = _publishers(replace(scenario, faults=faults, part_rows=part_rows, timing=timing))
-    if random.Random(f"trimmed {seed}").random() < TRIMMED_SHARE:
-        whole = replace(whole, retain=_retention(seed, plans))
-    if kinds:
-        return replace(whole, by_topics=SCRIBBLES in kinds)
+    return _with_faults(scenario)
+
+
+def _with_faults(scenario: Scenario, more: Sequence[Fault] = ()) -> Scenario:
+    """The scenario with more faults, in the order of their times."""
+    return replace(scenario, faults=tuple(sorted((*scenario.faults, *more), key=lambda f: f.at_us)))
+
+
+def _varied(scenario: Scenario) -> Scenario:
+    """What is drawn only where faults of all kinds are: a neighbour, no Spark, topics, partitions, ways of recovery,
+    rows and starts that take time.
+    """
+    seed = scenario.seed
     beside, rng = random.Random(f"neighbour {seed}"), random.Random(f"partitions {seed}")
     neighbour = beside.choice(NEIGHBOURS) if beside.random() < NEIGHBOUR_SHARE else ""
     whole = replace(
-        whole,
+        scenario,
         neighbour=neighbour,
         spark=random.Random(f"spark {seed}").random() > SPARKLESS_SHARE,
         by_topics=random.Random(f"by topics {seed}").random() < BY_TOPICS_SHARE,
@@ -148,7 +173,7 @@ def draw(seed: int, kinds: Sequence[str] = (), seconds: float | None = None, nod
     starts = random.Random(f"starts {seed}")
     if starts.random() < LONG_STARTS_SHARE and any(plan.recovery.idles for plan in whole.nodes):
         whole = replace(whole, starts_us=int(starts.random() * LONG_START_US))
-    whole = replace(whole, faults=tuple(sorted((*whole.faults, *_aimed(whole)), key=lambda f: f.at_us)))
+    whole = _with_faults(whole, _aimed(whole))
     slow = random.Random(f"slow rows {seed}")
     if slow.random() < SLOW_SHARE:
         whole = replace(whole, rows_per_s=slow.choice((4, 16)) * whole.busiest)
