@@ -114,63 +114,108 @@ def judge(
         source: the inputs' logs, which `inputs` were judged by.
         origin_us: rows before it are late in any case.
     """
-    spec, where = scenario.spec, Counter[tuple[int, object]]()
-    lost: dict[tuple[int, str, int], set[int]] = {}
     end_us = None if scenario.end_us is None else origin_us + scenario.end_us
+    yield from _inputs(inputs, len(lives), end_us)
+    yield from _late(scenario, lives, inputs, sent, origin_us)
+    copies = _copies(inputs)
+    yield from _records(scenario, lives, inputs, source, sent, origin_us, copies)
+    left = copies.counts.items()
+    yield from (f"input {i}: {what!r} {count} times, which nobody wrote there" for (i, what), count in left)
+
+
+def _inputs(inputs: Sequence[InputJudged], lives: int, end_us: int | None) -> Iterator[str]:
+    """What is wrong with the inputs by themselves. `end_us`: when the source is to end."""
     for i, judged in enumerate(inputs):
         yield from (f"input {i}: {what}" for what in judged.broken)
         if (judged.boundary >= FOREVER) is not (end_us is not None):
             yield f"input {i}: its boundary is {judged.boundary}, the source is to end at {end_us}"
-        made_again = Counter[str]()
+        made_again = Counter(told[1] for reason, _, _ in judged.letters if (told := _MADE_AGAIN.match(reason)))
+        yield from (f"input {i}: {p} is made again {n} times" for p, n in made_again.items() if n >= lives)
+
+
+@dataclass(slots=True)
+class _Copies:
+    """What the inputs hold. `counts`: how often an input has a row (by its number) or a refused record (by its bytes).
+    `lost`: the offsets named as lost, by input, topic id and partition."""
+
+    counts: Counter[tuple[int, object]] = field(default_factory=Counter)
+    lost: dict[tuple[int, str, int], set[int]] = field(default_factory=dict)
+
+
+def _copies(inputs: Sequence[InputJudged]) -> _Copies:
+    found = _Copies()
+    for i, judged in enumerate(inputs):
         for reason, raw, topic_id in judged.letters:
             if (told := _LOST.match(reason)) is not None:
                 p, low, high = map(int, told.groups())
-                lost.setdefault((i, topic_id, p), set()).update(range(low, high + 1))
-            elif (told := _MADE_AGAIN.match(reason)) is not None:
-                made_again[told[1]] += 1
-            else:
-                where[i, raw] += 1
-        yield from (f"input {i}: {p} is made again {n} times" for p, n in made_again.items() if n >= len(lives))
+                found.lost.setdefault((i, topic_id, p), set()).update(range(low, high + 1))
+            elif _MADE_AGAIN.match(reason) is None:
+                found.counts[i, raw] += 1
         for number in judged.numbers:
-            where[i, number] += 1
-    # while all are given up nobody need learn that there is one more, and END does not wait for that
-    blind = scenario.end_us is not None and any(
-        at_us <= scenario.end_us + OBEYED_US and scenario.end_us < until_us + OBEYED_US
-        for at_us, until_us in scenario.abandoned()
-    )
-    given_up = [scenario.skipped(partition.feed.partition)[-1:] for partition in lives[-1].partitions]
-    frozen = spec.boundary == "data" and all(last and last[0][1] >= FOREVER for last in given_up)
-    """Nothing moves boundaries, so rows far ahead of them wait, and those behind them do."""
-    yield from _late(scenario, lives, inputs, sent, origin_us)
-    unwatched = _unwatched(scenario)
+            found.counts[i, number] += 1
+    return found
+
+
+def _records(
+    scenario: IngressScenario,
+    lives: Sequence[TopicLife],
+    inputs: Sequence[InputJudged],
+    source: Sequence[Partition],
+    sent: Mapping[bytes, Sent],
+    origin_us: int,
+    copies: _Copies,
+) -> Iterator[str]:
+    """What is wrong with the copies of each record, which are taken out of `copies.counts`."""
+    blind, frozen, unwatched = _blind(scenario), _frozen(scenario, lives[-1]), _unwatched(scenario)
+    end_us = FOREVER if scenario.end_us is None else origin_us + scenario.end_us
     for life, partition in _partitions(lives):
         p = partition.feed.partition
         begin = _begun(lives, life, p, inputs)
         for record in (r for r in partition.records[: partition.stable_end] if r is not None):
             one = sent[record.value or b""]
-            own = p % spec.inputs
-            if spec.by is not None:
-                own = len(SHOPS) - 1 if one.shop not in spec.values else spec.values.index(one.shop)
-            letter = len(inputs) - 1 if spec.by is not None and one.number is None else own
-            row = where.pop((own, one.number), 0) if one.number is not None else 0
-            count = row + where.pop((letter, one.value), 0)
+            into = _input_of(scenario, p, one, len(inputs))
+            row = copies.counts.pop((into, one.number), 0) if one.number is not None else 0
+            count = row + copies.counts.pop((into, one.value), 0)
             name = f"{life.id} {TOPIC}[{p}], offset {record.offset}"
-            after_end = end_us is not None and partition.appended_us[record.offset] > end_us
-            into = own if one.number is not None else letter
+            after_end = partition.appended_us[record.offset] > end_us
             unseen = blind and p >= scenario.partitions
             at_end = _given_up_at(scenario, p, source[into], inputs[into].end_at, origin_us)
             left = after_end or frozen or unseen or at_end
             if record.offset < begin:
                 if count:
                     yield f"{name}: copied, although copying began at {begin}"
-            elif record.offset in lost.get((into, life.id, p), ()):
+            elif record.offset in copies.lost.get((into, life.id, p), ()):
                 if count or record.offset >= partition.start:
                     yield f"{name}: called lost, copied {count} times, the log begins at {partition.start}"
             elif count == 2 and life is not lives[0] and unwatched:
                 continue
             elif count != 1 and not ((left or life.deleted) and count == 0):
                 yield f"{name}: copied {count} times instead of once"
-    yield from (f"input {i}: {what!r} {count} times, which nobody wrote there" for (i, what), count in where.items())
+
+
+def _input_of(scenario: IngressScenario, p: int, one: Sent, inputs: int) -> int:
+    """The input into which a record of partition `p` goes, as a row or as a dead letter."""
+    spec = scenario.spec
+    if spec.by is None:
+        return p % spec.inputs
+    if one.number is None:
+        return inputs - 1
+    return len(SHOPS) - 1 if one.shop not in spec.values else spec.values.index(one.shop)
+
+
+def _blind(scenario: IngressScenario) -> bool:
+    """Whether all partitions were given up when END came: then nobody need learn that there is one more, and END does
+    not wait for that."""
+    return scenario.end_us is not None and any(
+        at_us <= scenario.end_us + OBEYED_US and scenario.end_us < until_us + OBEYED_US
+        for at_us, until_us in scenario.abandoned()
+    )
+
+
+def _frozen(scenario: IngressScenario, life: TopicLife) -> bool:
+    """Whether nothing moves boundaries: rows far ahead of them wait, and those behind them do."""
+    given_up = [scenario.skipped(partition.feed.partition)[-1:] for partition in life.partitions]
+    return scenario.spec.boundary == "data" and all(last and last[0][1] >= FOREVER for last in given_up)
 
 
 def _partitions(lives: Sequence[TopicLife]) -> Iterator[tuple[TopicLife, Partition]]:
