@@ -33,7 +33,7 @@ from borealis_py.runtime.specs import replica_spec
 from borealis_py.simulation.clock import Scheduler
 from borealis_py.simulation.cluster.checkpoints import Disk, MemoryCheckpoints, MemoryPlace
 from borealis_py.simulation.cluster.processes import LocalClock, Machine, Process
-from borealis_py.simulation.cluster.roles import ClientProcess, ReplicaProcess, StandbyProcess
+from borealis_py.simulation.cluster.roles import ClientProcess, ReplicaParts, ReplicaProcess, StandbyProcess
 from borealis_py.simulation.cluster.storage import SimRedos, Spark
 from borealis_py.simulation.log.client import MemoryLog
 from borealis_py.testing.loading import described, target_of
@@ -216,10 +216,8 @@ class SimulatedApp:
         place, most = MemoryPlace(self._disks[node], node, index), increments_of(spec.recovery)
         store = MemoryCheckpoints(place, spec.query_hash, kernel, most, self.scheduler, rng, _unchanged)
         redos.peers = Peers(spec, store, kernel)
-        clock, ends = self._clock(rng), (machine.ended, _unchanged)
-        return ReplicaProcess(
-            self.scheduler, name, spec, clock, kernel, redos, store, *ends, rng, TURN_US, stood_by=stood_by
-        )
+        parts = ReplicaParts(spec, self._clock(rng), kernel, redos, store)
+        return ReplicaProcess(self.scheduler, name, parts, machine.ended, _unchanged, rng, TURN_US, stood_by=stood_by)
 
     def _subscriber(self, query: str, part: str, number: int) -> Process:
         name = f"subscriber.{part}"

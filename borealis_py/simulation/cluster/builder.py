@@ -6,7 +6,7 @@ import random
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 
 from borealis_py.client.subscriber import LiveSubscription
@@ -34,6 +34,7 @@ from borealis_py.simulation.cluster.roles import (
     Ended,
     PublisherInput,
     PublisherProcess,
+    ReplicaParts,
     ReplicaProcess,
     StandbyProcess,
 )
@@ -79,12 +80,12 @@ class Builder:
         """Which replicas have met a log without what they needed, and what they said of it."""
         self.redos: list[SimRedos] = []
         self.heard: list[Recording] = []
+        """For every process that was a replica, what it has read and written."""
         self._drivers: dict[tuple[str, int], SimDriver] = {}
         self.disagreements: list[str] = []
         """Why jobs that were sent to drivers found that the log disagrees with what a replica had read."""
         self._standing: dict[str, Recorder] = {}
         """What standbys have read, by the name of their process."""
-        """For every process that was a replica, what it has read and written."""
         self.overloads: list[tuple[int, int]] = []
         """(when, how long) of the turns that ran a bucket of more rows than the rate explains."""
         self.items = [
@@ -96,6 +97,7 @@ class Builder:
                 self._bursts(i),
                 scenario.bad,
                 scenario.lateness_us,
+                i in scenario.by_data,
             )
             for i in range(scenario.sources)
         ]
@@ -243,11 +245,8 @@ class Builder:
         s, target = self.scenario, self.target(index)
         rng = random.Random(f"{s.seed} {name}")
         client = self.log.client(name)
-        input_ = self.items[index]
-        by_data = index in s.by_data
-        return PublisherProcess(
-            self.scheduler, name, client, target, input_, ended, changed, take_over, clock, rng, by_data
-        )
+        items = self.items[index]
+        return PublisherProcess(self.scheduler, name, client, target, items, ended, changed, take_over, clock, rng)
 
     def replica(
         self,
@@ -272,57 +271,64 @@ class Builder:
         spec = replace(spec, log=RecordingLog(client, ear, aside))
         if stood_by is not None:
             ear.heard.opened[spec.control_feed] = self._standing[name].read(spec.control_feed, stood_by.control_at)
-        engine = self.engines[node][index]
-        kernel = self._kernel(node, lambda: engine.fails(rng))
-        work = self.work(node, self.log.client(f"{self.prefix}spark.{node}.{index}"))
-        redos = HeardRedos(work.open(), client, self.sparks[node][index], rng, ear, s.spark)
-        redos.rows_us = s.rows_us
-        most = increments_of(spec.recovery)
-        place = (
-            TopicPlace(self.disks[node], node, index, Keeper(self.log, client, self.app))
-            if s.by_topics
-            else MemoryPlace(self.disks[node], node, index)
-        )
-        store = MemoryCheckpoints(place, spec.query_hash, kernel, most, self.scheduler, rng, writing, ear.saves)
+        kernel = self._kernel(node, partial(self.engines[node][index].fails, rng))
+        redos, store = self._redos(spec, client, kernel, ear, rng), self._store(spec, client, kernel, ear, rng, writing)
         redos.peers = Peers(spec, store, kernel)
         clock = LocalClock(self.scheduler, rng.randrange(10_000_000_000), skew_us)
         self.log.client(name).wall_us = clock.wall_us
         if s.by_topics and s.spark:
             address, within_s = self._driver(node, index).address(name), s.timing.redo_deadline_us / 1e6
             redos.remote = RemoteRedo(client, address, kernel, lambda: redos.wake(), clock, within_s)
+        parts = ReplicaParts(spec, clock, kernel, redos, store)
+        turned, busy_us = partial(_record_turn, ear, after), self._busy(kernel)
+        process = ReplicaProcess(self.scheduler, name, parts, ended, turned, rng, s.turn_us, busy_us, stood_by, moves)
+        if host is not None:
+            host.start(process)
+        _describe(ear.heard, process, stood_by is not None, moves)
+        self.heard.append(ear.heard)
+        self.redos.append(redos)
+        return process
 
-        def turned(process: ReplicaProcess) -> None:
-            losing, heard = process.replica.manager.losing, ear.heard
-            if heard.placed is None and losing.placed:
-                heard.placed = len(heard.turns) - 1
-            if heard.arrived is None and not losing.arriving:
-                heard.arrived = len(heard.turns) - 1
-            ear.end()
-            after(process)
+    def _redos(
+        self, spec: ReplicaSpec, client: MemoryClient, kernel: ToyKernel, ear: Recorder, rng: random.Random
+    ) -> HeardRedos:
+        node, index = spec.node, spec.replica
+        work = self.work(node, self.log.client(f"{self.prefix}spark.{node}.{index}"))
+        redos = HeardRedos(work.open(), client, self.sparks[node][index], rng, ear, self.scenario.spark)
+        redos.rows_us = self.scenario.rows_us
+        return redos
 
-        ran, turn_rows = 0, s.turn_rows
+    def _store(
+        self,
+        spec: ReplicaSpec,
+        client: MemoryClient,
+        kernel: ToyKernel,
+        ear: Recorder,
+        rng: random.Random,
+        writing: Callable[[], object],
+    ) -> MemoryCheckpoints:
+        """A replica's checkpoints, in topics or on its disk."""
+        disks, most = self.disks[spec.node], increments_of(spec.recovery)
+        place = (
+            TopicPlace(disks, spec.node, spec.replica, Keeper(self.log, client, self.app))
+            if self.scenario.by_topics
+            else MemoryPlace(disks, spec.node, spec.replica)
+        )
+        return MemoryCheckpoints(place, spec.query_hash, kernel, most, self.scheduler, rng, writing, ear.saves)
+
+    def _busy(self, kernel: ToyKernel) -> Callable[[], int]:
+        """How long the work of each turn takes, by the rows that the kernel ran in it. Enters overloads."""
+        ran, turn_rows = 0, self.scenario.turn_rows
 
         def busy_us() -> int:
             nonlocal ran
             before, ran = ran, kernel.ran
-            us, largest, kernel.largest = s.rows_us(ran - before), kernel.largest, 0
+            us, largest, kernel.largest = self.scenario.rows_us(ran - before), kernel.largest, 0
             if largest > turn_rows:
                 self.overloads.append((self.scheduler.now_us, us))
             return us
 
-        process = ReplicaProcess(
-            self.scheduler, name, spec, clock, kernel, redos, store, ended, turned, rng, s.turn_us, busy_us, stood_by,
-            moves,
-        )  # fmt: skip
-        if host is not None:
-            host.start(process)
-        ear.heard.bucket, ear.heard.says_from = process.replica.manager.f_s, process.replica.manager.output.stable
-        ear.heard.computes_unheard = moves or (spec.recovery.stands_by and not spec.recovery.idles)
-        ear.heard.all_run = not spec.recovery.stands_by
-        ear.heard.stood_by, ear.heard.arrives = stood_by is not None, process.replica.manager.losing.arriving
-        self.heard.append(ear.heard)
-        self.redos.append(redos)
-        return process
+        return busy_us
 
     def _driver(self, node: str, index: int) -> SimDriver:
         """The driver of a replica index, which outlives its processes."""
@@ -383,3 +389,23 @@ class Builder:
             )
 
         return ClientProcess(self.scheduler, name, opened, changed, lost, random.Random(f"{s.seed} {name}"))
+
+
+def _record_turn(ear: Recorder, after: Callable[[ReplicaProcess], None], process: ReplicaProcess) -> None:
+    """A replica's turn has run."""
+    losing, heard = process.replica.manager.losing, ear.heard
+    if heard.placed is None and losing.placed:
+        heard.placed = len(heard.turns) - 1
+    if heard.arrived is None and not losing.arriving:
+        heard.arrived = len(heard.turns) - 1
+    ear.end()
+    after(process)
+
+
+def _describe(heard: Recording, process: ReplicaProcess, stood_by: bool, moves: bool) -> None:
+    """Enter how a replica begins."""
+    manager, way = process.replica.manager, process.way
+    heard.bucket, heard.says_from = manager.f_s, manager.output.stable
+    heard.computes_unheard = moves or (way.stands_by and not way.idles)
+    heard.all_run = not way.stands_by
+    heard.stood_by, heard.arrives = stood_by, manager.losing.arriving

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import cast
 
 from borealis_py.client.session import PublisherSession
@@ -48,6 +49,7 @@ class PublisherInput:
     Args:
         bursts: (from, until) in simulated time, when items come faster.
         bad: share of items that are not rows. lateness_us: how long after their stime most items come.
+        by_data: its boundaries follow the stimes of its items, not the clock.
     """
 
     def __init__(
@@ -59,8 +61,10 @@ class PublisherInput:
         bursts: Sequence[tuple[int, int]] = (),
         bad: float = 0.0,
         lateness_us: int | None = None,
+        by_data: bool = False,
     ) -> None:
         self._rng = random.Random(f"input {seed} {index}")
+        self.by_data = by_data
         self._name, self._bad, self.lateness_us = f"item {seed} {index}", bad, lateness_us
         self._every_us = 1_000_000 // rate
         self._bursts = bursts
@@ -124,7 +128,6 @@ class PublisherProcess(Process):
         take_over: bool,
         clock: LocalClock,
         rng: random.Random,
-        by_data: bool = False,
     ) -> None:
         super().__init__(scheduler, name, rng, (3_000, 6_000))
         self._input, self._ended, self._changed = input_, ended, changed
@@ -135,7 +138,7 @@ class PublisherProcess(Process):
         """Why this source can no longer be published."""
         self.other_life = False
         """Whether it reports that its life of the app is over."""
-        boundaries = Boundaries.DATA if by_data else Boundaries.CLOCK
+        boundaries = Boundaries.DATA if input_.by_data else Boundaries.CLOCK
         lateness_us = input_.lateness_us or 0
         self.session = PublisherSession(
             client, target, {"v": "int64"}, name, self.wake, take_over, boundaries, lateness_us
@@ -191,18 +194,32 @@ class PublisherProcess(Process):
             self.session.close(end=False)
 
 
+@dataclass(frozen=True, slots=True)
+class ReplicaParts:
+    """What a host builds for a replica: its description (with its log), clock, kernel, redo jobs and checkpoints."""
+
+    spec: ReplicaSpec
+    clock: LocalClock
+    kernel: Kernel
+    redos: SimRedos
+    store: MemoryCheckpoints
+
+
 class ReplicaProcess(Process):
-    """The production replica in a simulated host. `busy_us`: how long the work of the turn that has just run takes."""
+    """The production replica in a simulated host.
+
+    Args:
+        after: called after each turn.
+        busy_us: how long the work of the turn that has just run takes.
+        stood_by: the standby that the process was.
+        moves: its former incarnation runs elsewhere; it catches up with that, and goes on in its place (R17).
+    """
 
     def __init__(
         self,
         scheduler: Scheduler,
         name: str,
-        spec: ReplicaSpec,
-        clock: LocalClock,
-        kernel: Kernel,
-        redos: SimRedos,
-        store: MemoryCheckpoints,
+        parts: ReplicaParts,
         ended: Ended,
         after: Callable[[ReplicaProcess], None],
         rng: random.Random,
@@ -213,8 +230,8 @@ class ReplicaProcess(Process):
     ) -> None:
         super().__init__(scheduler, name, rng, turn_us)
         self.started_us = scheduler.now_us
+        spec, self.clock = parts.spec, parts.clock
         self.node, self.index, self.way = spec.node, spec.replica, spec.recovery
-        self.clock = clock
         self.why = ""
         self.lost = ""
         """Why the log lacked what it needed."""
@@ -225,17 +242,17 @@ class ReplicaProcess(Process):
         self.superseded_by: str | None = None
         """The uid to which it gave way."""
         self._ended, self._after, self._moves = ended, after, moves
-        self._store, self._redos = store, redos
+        self._store, self._redos = parts.store, parts.redos
         self._busy_us = busy_us
         self._takes_us = 0
-        redos.wake = self.wake
+        parts.redos.wake = self.wake
         self.replica = Replica(
             spec=spec,
             log_=spec.log,
-            clock=clock,
-            kernel=kernel,
-            redos=cast(RedoRouter, redos),
-            store=store,
+            clock=parts.clock,
+            kernel=parts.kernel,
+            redos=cast(RedoRouter, parts.redos),
+            store=parts.store,
             uid=name,
             wake=self.wake,
             stood_by=stood_by,
