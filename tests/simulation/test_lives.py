@@ -28,7 +28,7 @@ from borealis_py.node.spec import ReplicaSpec
 from borealis_py.protocol.settings import Delays, Timing
 from borealis_py.query.spec import Serves
 from borealis_py.runtime.ends import end_of
-from borealis_py.simulation.checkers import oracles
+from borealis_py.simulation.checkers import oracles, streams
 from borealis_py.simulation.clock import Scheduler
 from borealis_py.simulation.cluster.processes import LocalClock
 from borealis_py.simulation.cluster.storage import SimRedos, Spark
@@ -164,7 +164,7 @@ class AppOfLives:
         truth, uid = self.truth(), self.app_uid
         for k in range(2):
             log = self.log.committed(Feed(topics.replica(APP, QUERY, k)))
-            oracles.stable_records(f"q.r{k}", log, truth, self.origin, uid)
+            streams.stable_records(f"q.r{k}", log, truth, self.origin, uid)
         rows = self.log.committed(CORRECTED)
         oracles.corrected(rows, [], truth, W)
         late = self.scheduler.now_us // W - 10
