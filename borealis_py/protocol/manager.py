@@ -28,13 +28,15 @@ from borealis_py.protocol.reconciliation import Reconciliation
 from borealis_py.protocol.roles.fold import Role
 from borealis_py.protocol.roles.losing import Losing
 from borealis_py.protocol.roles.speaking import Speaking
-from borealis_py.protocol.settings import ManagerConfig, NodeDelays, grow_delta
+from borealis_py.protocol.settings import ManagerConfig, NodeDelays, Timing, grow_delta
 from borealis_py.protocol.stagger import Stagger
 from borealis_py.protocol.states import ReplicaState, check, derive
 from borealis_py.protocol.turn import Effect, EmitEvent, ExitReplica, ReadAgain, StepBack, Turn
+from sunion.bucket import Buckets
 from sunion.errors import IllegalTransition
-from sunion.model import Ordered, Output
+from sunion.model import Fragment, Ordered, Output, State
 from sunion.output import SOutput, in_time
+from sunion.union import SUnion
 from sunion.units import Bucket, MonotonicUs, Offset
 
 _Passed = tuple[Label, tuple[str, ...], int]
@@ -56,20 +58,104 @@ class Manager:
         SettingsError: the timing breaks R13.
     """
 
+    timing: Timing
+    """The node's durations and limits, valid by R13; they never change."""
+    identity: Identity
+    """Which replica and which incarnation this is; it never changes."""
+    buckets: Buckets
+    """How time is cut into buckets; the same for all replicas of the app."""
+    delays: NodeDelays
+    """Threshold and policies in force; a turn may bring others."""
+
+    state: ReplicaState
+    """The state of PROTOCOL 2.1. Only `_update_state` writes it, by a step that `states.TRANSITIONS` lists."""
+    f_s: Bucket
+    """The stable frontier F_s: the next bucket to run on complete input. At most `f_l`; it only grows."""
+    f_l: Bucket
+    """The live frontier F_l: the next bucket to run when its time has come. At least `f_s`, and equal to it while no
+    output is tentative."""
+
+    intake: InputState
+    """What has been read: rows by bucket, the state of each feed, when buckets were created."""
+    union: SUnion
+    """The SUnion of `intake`, which owns it."""
+    output: SOutput
+    """What has been emitted and waits for its acknowledgement, and stable rows that are not published yet."""
+    control: ControlFold
+    """The fold of the control log: peers, the queue for grants, roles."""
+    losing: Losing
+    """Which buckets a start without state has lost (R18)."""
+    speaking: Speaking
+    """Which of the emitted records this incarnation may write (R17). It shares `output` and `losing`."""
+    stagger: Stagger
+    """Whether this replica asks for a grant and holds one (R4)."""
+    publishing: Publishing
+    """The writer of the corrected stream (R10)."""
+    reconciliation: Reconciliation
+    """The job of the present redo, if one runs. It begins with a grant and ends with it."""
+    checkpointing: Checkpointing
+    """When checkpoints are taken, and which one is durable (R12)."""
+
+    _fragment: Fragment
+    """Runs buckets: a pure function of state and rows."""
+    _s: State
+    """The state S before bucket F_s. It never sees tentative input."""
+    _l: State
+    """The state L before bucket F_l. It is S itself while `_diverged` is false."""
+    _diverged: bool
+    """Whether buckets have run live since F_s last reached F_l: at the end of a turn, whether F_s < F_l."""
+    _labels: Labels
+    """What the results on L lack, by bucket."""
+
+    _now: MonotonicUs
+    """The time of the last turn; it never decreases."""
+    _ends: LogEnds
+    """Up to which time everything in the logs has been read (B14)."""
+    _pace: Pace
+    """How many rows one turn runs, from what rows have cost. `reconciliation` uses it, too."""
+    _heart: HeartbeatTimer
+    """When the next heartbeat is due (R7)."""
+    _recovery: Recovery
+    """Whether the start is still catching up (R11). Once done, it stays done."""
+    _delta_us: int
+    """How long a bucket waits past its end for an input that is late already, in microseconds (R3). It grows with the
+    node's position in its chain."""
+    _wait_us: int
+    """How long a bucket may wait for missing input (D), in microseconds; at least `_delta_us`."""
+    _live_at: MonotonicUs | None
+    """When bucket F_l may run live, as of the end of the last turn; None: not in the present state."""
+    _effects: list[Effect]
+    """The effects of the present turn, in order; each turn begins with a new list."""
+    _history: History
+    """The last turns, for the error that a broken rule raises."""
+
     def __init__(
-        self, config: ManagerConfig, *, identity: Identity, start: StartPoint, delays: NodeDelays,
-        role: Role = Role.ALWAYS_RUNS, control: ControlFold | None = None,
-    ) -> None:  # fmt: skip
-        self.timing = timing = config.timing
+        self,
+        config: ManagerConfig,
+        *,
+        identity: Identity,
+        start: StartPoint,
+        delays: NodeDelays,
+        role: Role = Role.ALWAYS_RUNS,
+        control: ControlFold | None = None,
+    ) -> None:
+        timing = config.timing
         timing.validate()
-        self.identity, self.buckets = identity, config.buckets
-        self._fragment, self._ops = config.fragment, config.ops
+        own = start.bucket if start.own is None else start.own
+        self.timing = timing
+        self.identity = identity
+        self.buckets = config.buckets
+        self._fragment = config.fragment
         self.intake = InputState(config, start.bucket, start.marks)
         self.union = self.intake.union
-        own = start.bucket if start.own is None else start.own
         self.output = SOutput(
-            identity.inc, own, config.ops, unpublished_rows_max=timing.unpublished_rows_max, keep_rows=config.corrected,
-            unpublished_bytes_max=timing.unpublished_bytes_max)  # fmt: skip
+            identity.inc,
+            own,
+            config.ops,
+            unpublished_rows_max=timing.unpublished_rows_max,
+            keep_rows=config.corrected,
+            unpublished_bytes_max=timing.unpublished_bytes_max,
+        )
         self.control = control or ControlFold(identity.replica, identity.inc, identity.uid, timing.suspicion_beats)
         self.losing = Losing(start, config.sources, config.fragment.lookback_buckets, config.origin)
         self.speaking = Speaking(identity, self.output, start, role, timing, self.losing, config.ops)
@@ -80,18 +166,24 @@ class Manager:
         self.reconciliation = Reconciliation(timing, self._pace, config.spark)
         how = rebuilding(start, self.union, config.rebuild_buckets, config.fragment)
         self.checkpointing = Checkpointing(timing, max(start.bucket, own), how)
-        self.f_s = self.f_l = start.bucket
-        self.state, self._recovery = ReplicaState.RECOVERING, Recovery()
+        self.f_s = start.bucket
+        self.f_l = start.bucket
+        self.state = ReplicaState.RECOVERING
+        self._recovery = Recovery()
         self._heart = HeartbeatTimer(identity, timing)
-        self._s, self._l, self._diverged = start.state, start.state, False
+        self._s = start.state
+        self._l = start.state
+        self._diverged = False
         self._labels = Labels(config.fragment.lookback_buckets, config.sources)
-        self._now, self._ends, self._history = delay.ALWAYS, LogEnds(), History()
-        self._live_at: MonotonicUs | None = None  # when F_l may run live, as of the end of the turn
-        self._effects: list[Effect] = []
+        self._now = delay.ALWAYS
+        self._ends = LogEnds()
+        self._history = History()
+        self._live_at = None
+        self._effects = []
         self._delta_us = grow_delta(timing, config.position)
-        self._set_delays(delays)
+        self._handle_delays(delays)
 
-    def _set_delays(self, delays: NodeDelays) -> None:
+    def _handle_delays(self, delays: NodeDelays) -> None:
         self._wait_us = max(self._delta_us, delays.wait_us)
         self.delays = delays
 
@@ -125,35 +217,28 @@ class Manager:
         self._pace.turn(elapsed_us, self.speaking.blocked)
         self._now = now
         self._effects = []
-        self._read(turn)
+        self._handle_arrivals(turn)
         if (why := self.control.superseded or self.control.number_shared) is not None:
             return [*self._effects, ExitReplica(why, again=self.control.superseded is None)]
         self.intake.create(now)
-        if self._take_role():
+        if self._run_role_change():
             return self._effects
-        self._arrive()
-        self._take_redo(turn)
-        self._stabilize(gap)
+        self._run_arrival()
+        self._handle_redo_results(turn)
+        self._run_stabilization(gap)
         self._run_stable()
         self._run_live()
-        self._recover()
-        standing = self._standing(gap)
-        self._effects += self.publishing.turn(turn, standing, self.output)
-        if self.losing.whole <= self.f_s:
-            self._effects += self.checkpointing.turn(now, self.f_s, self._s, self.union, self.speaking.held_below)
-        keep_from = self.reconciliation.keep_from(self.f_s, self.f_l)
-        self.intake.release_memory(self.f_s, self.f_l, keep_from, self.timing.buffer_rows_max)
+        self._run_recovery()
+        context = self._publish_context(gap)
+        self._effects += self.publishing.turn(turn, context, self.output)
+        self._run_checkpointing()
+        self._run_memory_release()
         self._effects += [*self.intake.silence_notes(), *self.intake.drift_notes(now, self._wait_us)]
-        self._effects += self._heart.beat(
-            now=now, state=self.state, ack_s=Bucket(self.output.ack_s), ack_l=Bucket(self.output.ack_l),
-            digests=self.output.digests.tell, asking=self.stagger.asking, ask=self.control.own_ask,
-            progress=self.publishing.frontier, checkpoint_bucket=self.checkpointing.checkpoint_bucket,
-            runs=self.speaking.runs, unheard=self.speaking.unheard,
-        )  # fmt: skip
-        self._ask_ends(standing)
+        self._run_heartbeat()
+        self._ask_ends(context)
         return self._effects
 
-    def _read(self, turn: Turn) -> None:
+    def _handle_arrivals(self, turn: Turn) -> None:
         if turn.acked is not None:
             self.output.acknowledged(turn.acked)
         if turn.checkpoint_bucket is not None:
@@ -161,22 +246,22 @@ class Manager:
         if turn.read_to is not None:
             self._ends.answered(turn.read_to)
         if turn.delays is not None:
-            self._set_delays(turn.delays)
+            self._handle_delays(turn.delays)
         for offset, beat in turn.beats:
             self.control.read(offset, beat)
         self.intake.read(turn, self.f_l, self.timing.buffer_rows_max)
 
-    def _take_role(self) -> bool:
+    def _run_role_change(self) -> bool:
         """Take over, or step back (R17). Returns whether this incarnation ends."""
         stood_by, said = not self.speaking.runs, self.speaking.turn(self._now, self.control, self.f_s)
         ends = any(isinstance(effect, StepBack) for effect in said)
         self._effects += [*self._heart.again(self.control.own_beat), *said] if ends else said
         if stood_by and self.speaking.runs:
             self.publishing.at_once = True
-            self._set_state()
+            self._update_state()
         return ends
 
-    def _arrive(self) -> None:
+    def _run_arrival(self) -> None:
         """Leave out what came while nobody ran, and begin where the inputs stand (R18); no sooner than its bucket has
         been opened: until then a peer may say what lies before."""
         if self.losing.arriving:
@@ -186,7 +271,7 @@ class Manager:
 
     # Stabilization (R4) -----------------------------------------------------------------------------------------------
 
-    def _take_redo(self, turn: Turn) -> None:
+    def _handle_redo_results(self, turn: Turn) -> None:
         for result in turn.redo:
             done, effects = self.reconciliation.answered(self._now, result, self.f_s)
             self._effects += effects
@@ -196,20 +281,21 @@ class Manager:
                 self._advance_stable(job.end, outcome.outputs, computed=job.peer is None)
         self._effects += self.reconciliation.check_deadline(self._now)
 
-    def _stabilize(self, gap: bool) -> None:
-        self._derive_grant(gap)
+    def _run_stabilization(self, gap: bool) -> None:
+        self._update_grant(gap)
         if self.stagger.asking:
-            self._adopt()
+            self._run_adoption()
         if self.stagger.granted:
-            self._redo()
+            self._run_redo()
         if self.f_s == self.f_l and self._diverged:
-            self._diverged, self._l = False, self._s
+            self._diverged = False
+            self._l = self._s
             self._labels.corrected()
             self.intake.forgive()
             self.checkpointing.soon()  # a peer that waits for its grant may adopt it (B44)
-            self._derive_grant(False)
+            self._update_grant(False)
 
-    def _derive_grant(self, gap: bool) -> None:
+    def _update_grant(self, gap: bool) -> None:
         was = self.stagger.granted
         self.stagger.turn(self._now, self.f_s < self.f_l, self.complete > self.f_s, gap, self.control)
         if self.stagger.granted and not was:
@@ -220,9 +306,9 @@ class Manager:
             self._effects += self.reconciliation.note_inline(self._now)
             self.reconciliation.end()
             self._effects += self.speaking.say(self.output.rec_done())
-        self._set_state()
+        self._update_state()
 
-    def _adopt(self) -> None:
+    def _run_adoption(self) -> None:
         """Adopt the checkpoint of a peer that is further, to save the work. Bit-identical: needs no grant (B44)."""
         if self._busy or self.publishing.disagreement.found is not None:
             return  # after a disagreement, the peer's state may be the wrong one (R15)
@@ -234,7 +320,7 @@ class Manager:
                 self._effects += self.reconciliation.adopt(self._now, peer, self.f_s, bucket, self._s)
                 return
 
-    def _redo(self) -> None:
+    def _run_redo(self) -> None:
         """Run complete buckets from F_s on S: a slice of them now, or the next ones as a job (R4)."""
         target = min(self.complete, self.f_l)
         if self._busy or self.f_s >= target:
@@ -275,7 +361,8 @@ class Manager:
         self._effects += self.speaking.stable(first, end, outputs, waited_us, computed)
         self.f_s = end
         if together:
-            self.f_l, self._l = end, self._s
+            self.f_l = end
+            self._l = self._s
 
     def _ready_at(self, bucket: Bucket) -> MonotonicUs | None:
         """When `bucket` may run live; None: not in the present state."""
@@ -331,46 +418,75 @@ class Manager:
     def _step_live(self, first: Bucket, due: Sequence[_Passed], rows: Mapping[int, Ordered]) -> None:
         """Run what is due from `first` on, in one step of the fragment: a step costs much the same for more buckets."""
         if first_one := not self._diverged:
-            self._diverged, self._l = True, self._s
+            self._diverged = True
+            self._l = self._s
         self._l, outputs = self._fragment.step(self._l, first, first + len(due), rows)
         for bucket, (label, missing, waited_us) in enumerate(due, first):
             output = outputs.get(bucket, Output())
             self._effects += self.speaking.tentative(Bucket(bucket), output, label, missing, waited_us)
-        self._set_state()
+        self._update_state()
         if first_one:
             self._effects.append(EmitEvent("FIRST_TENTATIVE", f"bucket {first} ran {due[0][0]}"))
 
     # The rest of a turn -----------------------------------------------------------------------------------------------
 
-    def _set_state(self) -> None:
+    def _update_state(self) -> None:
         after = derive(self._recovery.recovering, self.f_s < self.f_l, self.stagger.granted, self.speaking.runs)
         check(self.state, after)
         if after is not self.state:
             self.state = after
             self._effects.append(EmitEvent(after.name, f"F_s {self.f_s}, F_l {self.f_l}"))
 
-    def _recover(self) -> None:
+    def _run_recovery(self) -> None:
         if not self._recovery.recovering:
             return
         busy = self.f_s == self.f_l < self.complete or self._ends.unread_since_start or self.losing.arriving
         ack_l, runs = Bucket(self.output.ack_l), self.speaking.runs
         if self._recovery.done(self.control, f_l=self.f_l, ack_l=ack_l, busy=busy, live=runs):
             self._effects.append(EmitEvent("READY", f"caught up at bucket {self.f_s}"))
-            self._set_state()
+            self._update_state()
 
-    def _standing(self, gap: bool) -> PublishContext:
+    def _publish_context(self, gap: bool) -> PublishContext:
         return PublishContext(
-            now=self._now, stable=Bucket(min(self.f_s, self.output.stable)), gap=gap, read_to=self._ends.read_to,
-            lowest_live=self.control.lowest_live if self.control.echoed else -1, runs=self.speaking.runs,
+            now=self._now,
+            stable=Bucket(min(self.f_s, self.output.stable)),
+            gap=gap,
+            read_to=self._ends.read_to,
+            lowest_live=self.control.lowest_live if self.control.echoed else -1,
+            runs=self.speaking.runs,
             closed=max(self.f_s, self.complete),
-        )  # fmt: skip
+        )
 
-    def _ask_ends(self, standing: PublishContext) -> None:
+    def _run_checkpointing(self) -> None:
+        if self.losing.whole <= self.f_s:
+            held_below = self.speaking.held_below
+            self._effects += self.checkpointing.turn(self._now, self.f_s, self._s, self.union, held_below)
+
+    def _run_memory_release(self) -> None:
+        keep_from = self.reconciliation.keep_from(self.f_s, self.f_l)
+        self.intake.release_memory(self.f_s, self.f_l, keep_from, self.timing.buffer_rows_max)
+
+    def _run_heartbeat(self) -> None:
+        self._effects += self._heart.beat(
+            now=self._now,
+            state=self.state,
+            ack_s=Bucket(self.output.ack_s),
+            ack_l=Bucket(self.output.ack_l),
+            digests=self.output.digests.tell,
+            asking=self.stagger.asking,
+            ask=self.control.own_ask,
+            progress=self.publishing.frontier,
+            checkpoint_bucket=self.checkpointing.checkpoint_bucket,
+            runs=self.speaking.runs,
+            unheard=self.speaking.unheard,
+        )
+
+    def _ask_ends(self, context: PublishContext) -> None:
         """Ask for the ends of all feeds if a decision waits only for them (B14, R10, R11)."""
         at = self._live_at
         expiring = at is not None and at <= self._now and self._unread(at)
         starting = self._recovery.recovering and self._ends.unread_since_start
-        if expiring or starting or self.publishing.wants_ends(standing):
+        if expiring or starting or self.publishing.wants_ends(context):
             self._effects += self._ends.ask(self._now)
 
     # What the driver asks ---------------------------------------------------------------------------------------------
@@ -378,11 +494,20 @@ class Manager:
     def status(self) -> ReplicaStatus:
         """The replica's state after its last turn."""
         return ReplicaStatus(
-            identity=self.identity, state=self.state.value, f_s=self.f_s, f_l=self.f_l, asking=self.stagger.asking,
-            granted=self.stagger.granted, head=self.control.head, writer=self.publishing.phase.value,
-            progress=self.publishing.frontier, counts=replace(self.speaking.counts), inputs=self.intake.statuses(),
-            disagreement=self.publishing.disagreement.found, lost=self.losing.lost,
-        )  # fmt: skip
+            identity=self.identity,
+            state=self.state.value,
+            f_s=self.f_s,
+            f_l=self.f_l,
+            asking=self.stagger.asking,
+            granted=self.stagger.granted,
+            head=self.control.head,
+            writer=self.publishing.phase.value,
+            progress=self.publishing.frontier,
+            counts=replace(self.speaking.counts),
+            inputs=self.intake.statuses(),
+            disagreement=self.publishing.disagreement.found,
+            lost=self.losing.lost,
+        )
 
     @property
     def throttled(self) -> frozenset[int]:

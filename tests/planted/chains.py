@@ -87,23 +87,23 @@ def _held_forgotten() -> Any:
 
 
 def _the_same_budget_everywhere() -> Any:
-    before = Manager._set_delays
+    before = Manager._handle_delays
 
     def set_delays(self: Manager, delays: Any) -> None:
         before(self, delays)
         self._wait_us += 3 * self.timing.hop_us + self.timing.slack_us
 
-    return mock.patch.object(Manager, "_set_delays", set_delays)
+    return mock.patch.object(Manager, "_handle_delays", set_delays)
 
 
 def _the_first_node_waits_longest() -> Any:
-    before = Manager._set_delays
+    before = Manager._handle_delays
 
     def set_delays(self: Manager, delays: Any) -> None:
         before(self, delays)
         self._wait_us += 0 if self.union.streams else 400_000
 
-    return mock.patch.object(Manager, "_set_delays", set_delays)
+    return mock.patch.object(Manager, "_handle_delays", set_delays)
 
 
 def _one_late_input_makes_all_late() -> Any:
@@ -162,7 +162,7 @@ def _adopted_beyond_the_live_frontier() -> Any:
             if peer != self.identity.replica and self.reconciliation.job is None:
                 self._effects += self.reconciliation.adopt(self._now, peer, self.f_s, bucket, self._s)
 
-    return mock.patch.object(Manager, "_adopt", adopt)
+    return mock.patch.object(Manager, "_run_adoption", adopt)
 
 
 def _adopted_state_left_out() -> Any:

@@ -142,13 +142,13 @@ def _deadline_without_ends() -> Any:
 
 
 def _waits_too_long() -> Any:
-    before = Manager._set_delays
+    before = Manager._handle_delays
 
     def set_delays(self: Manager, delays: Any) -> None:
         before(self, delays)
         self._wait_us += self.timing.slack_us + 400_000
 
-    return mock.patch.object(Manager, "_set_delays", set_delays)
+    return mock.patch.object(Manager, "_handle_delays", set_delays)
 
 
 def _waits_from_creation() -> Any:
@@ -162,13 +162,13 @@ def _waits_from_creation() -> Any:
 
 
 def _no_small_delta() -> Any:
-    before = Manager._set_delays
+    before = Manager._handle_delays
 
     def set_delays(self: Manager, delays: Any) -> None:
         before(self, delays)
         self._delta_us = self._wait_us = 60_000_000
 
-    return mock.patch.object(Manager, "_set_delays", set_delays)
+    return mock.patch.object(Manager, "_handle_delays", set_delays)
 
 
 def _memory_without_bound() -> Any:
