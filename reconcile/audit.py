@@ -210,7 +210,9 @@ class _Comparing:
     """One audit at work."""
 
     def __init__(self, spec: AuditSpec, on: OpenReplayContext, lookup: Lookup) -> None:
-        self._spec, self._on, self._lookup = spec, on, lookup
+        self._spec = spec
+        self._on = on
+        self._lookup = lookup
         self._behind = 0
         """Offset in the corrected stream behind the last row below the bucket at which the next audit may start."""
         self._reached: Audited | None = None

@@ -22,9 +22,15 @@ class SourceRangeReader:
     """Reads one source's range. It keeps the cursor between slices: a new consumer costs more than a slice."""
 
     def __init__(self, opened: OpenReplayContext, union: SUnion, index: int, range_: SourceRange) -> None:
-        self._union, self._index, self._end = union, index, range_.end
-        self._codec, self._name, self._life = opened.codecs[index], opened.work.inputs[index].name, opened.life
-        self._feed, self._lookup, self._first = opened.work.feeds[index][0], opened.lookup, range_.first
+        self._union = union
+        self._index = index
+        self._end = range_.end
+        self._codec = opened.codecs[index]
+        self._name = opened.work.inputs[index].name
+        self._life = opened.life
+        self._feed = opened.work.feeds[index][0]
+        self._lookup = opened.lookup
+        self._first = range_.first
         self._records: Iterator[Record] | None = None
 
     def read(self, rows: int, target: int, check: Check) -> bool:
@@ -57,8 +63,11 @@ class StreamRangeReader:
     """Reads a stream: one replica's topic to its end, then the next one's, round robin while that closes buckets."""
 
     def __init__(self, opened: OpenReplayContext, union: SUnion, index: int) -> None:
-        self._opened, self._union, self._index = opened, union, index
-        self._name, self._feeds = opened.work.inputs[index].name, opened.work.feeds[index]
+        self._opened = opened
+        self._union = union
+        self._index = index
+        self._name = opened.work.inputs[index].name
+        self._feeds = opened.work.feeds[index]
         self._replica = -1
         self._in_vain = 0  # replicas in a row that closed no further bucket
         self._began_at = -1

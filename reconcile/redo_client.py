@@ -125,7 +125,9 @@ class ReplyReader:
     """
 
     def __init__(self, log_: Log, feed: Feed, wake: Wake) -> None:
-        self._log, self._feed, self._wake = log_, feed, wake
+        self._log = log_
+        self._feed = feed
+        self._wake = wake
         self._closed = threading.Event()
         self._again: int | None = None
         self.unreadable_because = ""
@@ -199,8 +201,10 @@ class RemoteRedo:
         self._clock = clock
         self._budget_s = 0.9 * deadline_s
         self._on_stop = on_stop
-        self._take_us = self._take_least_us = take_us
-        self._measure, self._measure_at = measure, clock.now_us() + MEASURE_US
+        self._take_us = take_us
+        self._take_least_us = take_us
+        self._measure = measure
+        self._measure_at = clock.now_us() + MEASURE_US
         self._pending: dict[int, _PendingJob] = {}
         self._ready: list[RedoResult] = []
         self._assembly = rpc.Reassembler()

@@ -91,7 +91,8 @@ class RedoServer:
         self._executor = executor
         self._count = count
         self._clock = clock
-        self._on_status, self._on_standbys = on_status, on_standbys
+        self._on_status = on_status
+        self._on_standbys = on_standbys
         self._assemblies = {channel.requests: rpc.Reassembler() for channel in channels}
         self._waiting: deque[_QueuedJob] = deque()
         self._running: dict[int, _QueuedJob] = {}

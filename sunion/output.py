@@ -69,7 +69,8 @@ class SOutput:
         self._rows_max = unpublished_rows_max
         self._bytes_max = unpublished_bytes_max
         self._keep_rows = keep_rows
-        self._rows = self._bytes = 0
+        self._rows = 0
+        self._bytes = 0
         self._outputs: dict[int, Output] = {}
         self._outbox: deque[tuple[int, StreamRecord]] = deque()
         self._token = 0

@@ -29,8 +29,11 @@ class Portion:
     """Counts what goes into one portion, bucket by bucket, in order."""
 
     def __init__(self, most: Most, ops: RowOps) -> None:
-        self._most, self._ops = most, ops
-        self._buckets = self._rows = self._bytes = 0
+        self._most = most
+        self._ops = ops
+        self._buckets = 0
+        self._rows = 0
+        self._bytes = 0
 
     def takes(self, output: Output) -> bool:
         """Add the next bucket with output if it fits, and return whether it did. The first one always fits."""

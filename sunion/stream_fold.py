@@ -101,10 +101,12 @@ class StreamFold:
         """Rows of the tentative buckets that are kept."""
         self.waiting_rows = 0
         """Rows read beyond the next bucket, queued at waiting cursors."""
-        self._weigh, self._gaps = weigh, gaps
+        self._weigh = weigh
+        self._gaps = gaps
         self._last = last
         self._dropped: dict[int, Dropped] = {}
-        self.next = self.live = start
+        self.next = start
+        self.live = start
         self.top: int | None = None
         """The highest bucket that any replica wrote or opened; None: no replica has written yet."""
         self.tentative: dict[int, dict[int, TentativeBucket]] = {}

@@ -42,7 +42,8 @@ class SUnion:
         if not inputs:
             raise ValueError("an SUnion needs at least one input")
         self.buckets = buckets
-        self.origin = self.low = origin
+        self.origin = origin
+        self.low = origin
         self.evicted = origin
         self._ops = ops
         self.inputs = [self._input(i, index, unpack or {}) for index, i in enumerate(inputs)]

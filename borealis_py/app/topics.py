@@ -78,7 +78,9 @@ class AppTopics:
     """
 
     def __init__(self, log: Log, spec: AppSpec, beside: Collection[str] = ()) -> None:
-        self._log, self._spec, self._beside = log, spec, beside
+        self._log = log
+        self._spec = spec
+        self._beside = beside
 
     @property
     def settings(self) -> Mapping[str, Mapping[str, str]]:

@@ -162,7 +162,8 @@ class _FrontierWatch:
         self._life = Life(state.app_uid)
         self._bucket = bucket
         self._woken = threading.Event()
-        self._progress, self._settings = Feed(topics.progress(APP, events.QUERY)), Feed(topics.settings(APP))
+        self._progress = Feed(topics.progress(APP, events.QUERY))
+        self._settings = Feed(topics.settings(APP))
         self._reader = stage.log.reader(self._woken.set)
         for feed in (self._progress, self._settings):
             self._reader.open(feed, 0)

@@ -54,7 +54,9 @@ class ExecutorRedo:
     """
 
     def __init__(self, context: Any, work: ReplayContext, codec: RowCodec, wake: Wake, deadline_s: float) -> None:
-        self._node, self._codec, self._deadline_s = work.node, codec, deadline_s
+        self._node = work.node
+        self._codec = codec
+        self._deadline_s = deadline_s
         self._executor = SparkExecutor(context, {work.node: work.pack()}, wake)
         self._began: dict[int, float] = {}
 

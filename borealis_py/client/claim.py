@@ -44,7 +44,8 @@ class Claim:
         self._target = target
         self.life = Life(target.app_uid)
         self._uid = uid
-        self._start, self._end = start, end
+        self._start = start
+        self._end = end
         self._take_over = take_over
         self._lateness_us = lateness_us
         self._watch_us = max(WATCH_US, 3 * target.bucket_us)

@@ -169,7 +169,9 @@ class _Records:
 
     def __init__(self, reader: Iterator[list[str]], tape: Tape, columns: Columns) -> None:
         self.position = 0
-        self._reader, self._tape, self._columns = reader, tape, columns
+        self._reader = reader
+        self._tape = tape
+        self._columns = columns
         self._parsers = [(name, at, value_parser(kind)) for name, at, kind in columns.places]
 
     def until(self, line: int) -> Iterator[InputRow | BadLine]:

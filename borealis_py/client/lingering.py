@@ -17,7 +17,8 @@ class Lingering:
     def __init__(self, bucket_us: int, early: bool) -> None:
         self.begun = 0
         """Number of batches begun."""
-        self._bucket_us, self._early = bucket_us, early
+        self._bucket_us = bucket_us
+        self._early = early
         self._since_us: int | None = None
 
     def begin(self, raw_us: int) -> None:

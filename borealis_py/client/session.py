@@ -58,16 +58,21 @@ class PublisherSession:
         check_lateness(target, boundaries, lateness_us)
         self.counts = PublishCounts()
         self.closed = False
-        self._target, self._ahead_us, self._uid = target, target.ahead_max_us, uid
-        self._buckets, self._schema = target.buckets, RowSchema(schema, target.row_max_bytes)
+        self._target = target
+        self._ahead_us = target.ahead_max_us
+        self._uid = uid
+        self._buckets = target.buckets
+        self._schema = RowSchema(schema, target.row_max_bytes)
         self._origin_us = target.buckets.start(target.origin)
-        self._clocked, self._by_data = boundaries is Boundaries.CLOCK, boundaries is Boundaries.DATA
+        self._clocked = boundaries is Boundaries.CLOCK
+        self._by_data = boundaries is Boundaries.DATA
         self._stamps = lateness_us is None and self._clocked
         self._lateness_us = lateness_us or 0
         self.source = SourceLog(log, target, uid, wake, take_over, self._lateness_us)
         self._writer: SourceWriter | None = None
         self._hold: int | None = 0 if boundaries is Boundaries.PACED else None
-        self._now_us = self._tick_us = 0
+        self._now_us = 0
+        self._tick_us = 0
         """`_tick_us`: time from which on the clock may move the boundary."""
         self._largest = -FOREVER
         self._moves_us = -FOREVER

@@ -26,7 +26,9 @@ class SourceLog:
     """
 
     def __init__(self, log: Log, target: Target, uid: str, wake: Wake, take_over: bool, lateness_us: int) -> None:
-        self._log, self._target, self._feed = log, target, target.feed
+        self._log = log
+        self._target = target
+        self._feed = target.feed
         self._new_claim = partial(Claim, target, uid, take_over=take_over, lateness_us=lateness_us)
         self.claim = self._new_claim(*self._bounds())
         self.appended = 0

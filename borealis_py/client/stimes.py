@@ -62,7 +62,8 @@ class LateRows:
         self._target = target
         self._lateness_us = lateness_us
         self._warned_us: int | None = None
-        self._late_us = self._rows = 0
+        self._late_us = 0
+        self._rows = 0
 
     def add(self, late_us: int, now_us: int) -> None:
         """Count a row that was `late_us` late."""

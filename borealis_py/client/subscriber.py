@@ -149,12 +149,14 @@ class LiveSubscription:
     ) -> None:
         self._clock = clock
         self._feeds = {Feed(topics.replica(app, query, k)): k for k in range(replicas)}
-        self._app, self._life = app, Life(app_uid)
+        self._app = app
+        self._life = Life(app_uid)
         self._decoder = partial(StreamDecoder, self._life, schema)
         self._view = partial(StreamView, query, replicas)
         self._shown = False
         self._life_us = 0
-        self._settings, self._key = Feed(topics.settings(app)), f"threshold/{base_name(query)}".encode()
+        self._settings = Feed(topics.settings(app))
+        self._key = f"threshold/{base_name(query)}".encode()
         self._wait_of = wait_of
         with ExitStack() as opened:  # one that fails to begin must leave nothing open
             self._lookup = opened.enter_context(closing(log.lookup()))
@@ -334,7 +336,8 @@ class CorrectedSubscription:
     def __init__(
         self, log: Log, app: str, app_uid: str, query: str, buckets: Buckets, from_beginning: bool, wake: Wake
     ) -> None:
-        self._app, self._life = app, Life(app_uid)
+        self._app = app
+        self._life = Life(app_uid)
         self._last = buckets.last
         self._rows = topics.corrected(app, query)
         self._progress = Feed(topics.progress(app, query))

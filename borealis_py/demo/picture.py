@@ -161,7 +161,9 @@ class _Plot:
     """One panel: the plot, its axes and the bands under it."""
 
     def __init__(self, timeline: Timeline, panel: PicturePanel, top: int) -> None:
-        self._timeline, self._panel, self._top = timeline, panel, top
+        self._timeline = timeline
+        self._panel = panel
+        self._top = top
         self._bottom = top + PLOT_HEIGHT
         self._end_s = max(timeline.end_s, timeline.failure[1], 1e-3)
         highest = max([timeline.threshold_s, *(p.added_s for p in panel.points)])

@@ -32,7 +32,9 @@ class QueryWatcher(threading.Thread):
         self.tentative_rows = 0
         self.ended = False
         self.error: str | None = None
-        self._log, self._state, self._stop_event = log, state, stop
+        self._log = log
+        self._state = state
+        self._stop_event = stop
 
     @property
     def stable_rows(self) -> int:
@@ -148,7 +150,9 @@ class StatusFollower(threading.Thread):
         self.story = Story()
         self._fresh: list[Status] = []
         self._lock = threading.Lock()
-        self._log, self._app, self._stop_event = log, app, stop
+        self._log = log
+        self._app = app
+        self._stop_event = stop
 
     def run(self) -> None:
         reader = StatusReader(self._log, self._app)

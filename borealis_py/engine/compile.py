@@ -106,7 +106,8 @@ class _Compiler(StatementCompiler):
     ) -> None:
         super().__init__(app, name, duck)
         self._code = code
-        self._spec, self._known = app.node(name), known
+        self._spec = app.node(name)
+        self._known = known
         self.node = name  # of the operator being compiled: a flattened plan contains several nodes in sequence
         self._nodes = _owners(self._spec.plan, name)
         self._operators: list[Operator] = []

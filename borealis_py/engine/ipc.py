@@ -30,7 +30,8 @@ class _Table:
     """A flatbuffers table. Raises struct.error beyond the end."""
 
     def __init__(self, raw: bytes, at: int) -> None:
-        self._raw, self._at = raw, at
+        self._raw = raw
+        self._at = at
         self._vtable = at - struct.unpack_from("<i", raw, at)[0]
         if self._vtable < 0:
             raise Unclaimed("metadata point outside of themselves")

@@ -37,7 +37,8 @@ class RowLimit:
     """
 
     def __init__(self, rows: pa.Schema, bytes_max: int, of: str) -> None:
-        self._bytes_max, self._of = bytes_max, of
+        self._bytes_max = bytes_max
+        self._of = of
         self._names = [name for name in rows.names if name != STIME]
         names = sum(len(_encode(name)) + 2 for name in self._names)
         self._least = 10 + names + sum(_width(rows.field(name).type) for name in self._names)

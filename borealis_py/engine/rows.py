@@ -101,7 +101,10 @@ class Parsed:
         objects: list[Any],
         stimes: Sequence[int],
     ) -> None:
-        self._schema, self._columns, self._objects, self._stimes = schema, columns, objects, stimes
+        self._schema = schema
+        self._columns = columns
+        self._objects = objects
+        self._stimes = stimes
 
     def __len__(self) -> int:
         return len(self._objects)

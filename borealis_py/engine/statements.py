@@ -70,7 +70,9 @@ class StatementCompiler:
     whole_us = ALWAYS
 
     def __init__(self, app: AppSpec, node: str, duck: Duck) -> None:
-        self.app, self.node, self._duck = app, node, duck
+        self.app = app
+        self.node = node
+        self._duck = duck
 
     @property
     def label(self) -> str:

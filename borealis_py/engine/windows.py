@@ -70,7 +70,10 @@ class AggregateCompiler:
         source: Relation,
         expressions: list[Expression],
     ) -> None:
-        self._c, self._op, self._source, self._expressions = compiler, op, source, expressions
+        self._c = compiler
+        self._op = op
+        self._source = source
+        self._expressions = expressions
         self._keys = [q(k) for k in op.keys]
         self._group = _group_by(self._keys)
 

@@ -53,7 +53,8 @@ class AbsentColumns:
         """How many names of a column's path lead to objects that lack the next one."""
         self._names: dict[tuple[str, ...], dict[str, None]] = {}
         """Those of the fields of each object."""
-        self._records = self._remembered = 0
+        self._records = 0
+        self._remembered = 0
 
     def saw(self, form: RecordFormat, rows: pa.RecordBatch, values: Sequence[bytes]) -> None:
         """See decoded records: their rows, and in parallel their values."""

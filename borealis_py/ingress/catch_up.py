@@ -74,7 +74,8 @@ class TopicFronts:
     """
 
     def __init__(self, shared: BacklogFronts, source: Hashable) -> None:
-        self._shared, self._source = shared, source
+        self._shared = shared
+        self._source = source
         self._under_way: dict[int, deque[tuple[int, Sequence[tuple[InputWriter, int]]]]] = {}
         """Of each partition: stimes at which parts begin, and in which of whose records their last rows are."""
 

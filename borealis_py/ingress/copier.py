@@ -69,15 +69,19 @@ class Copier:
         """Those of them that were last logged."""
         self.more = False
         """Something can be copied at once."""
-        self._plan, self._topic, self._decoder = plan, topic, decoder
-        self._writers, self._counts = writers, counts
+        self._plan = plan
+        self._topic = topic
+        self._decoder = decoder
+        self._writers = writers
+        self._counts = counts
         self._fronts = TopicFronts(catch_up, plan.targets[0].feed)
         self._rule = Watermarks(spec.lateness_us, spec.boundary == "data", spec.expect_us)
         self._buckets = plan.targets[0].buckets
         self._ahead_us = plan.targets[0].ahead_max_us
         self._future_us = 0
         self._due_us: int | None = None
-        self._held = self._mute = False
+        self._held = False
+        self._mute = False
         self._given_up = GivenUp(plan.name)
         self._settings = SourceSettings(spec.expect_us)
         self._end_us: int | None = None

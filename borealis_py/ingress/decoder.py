@@ -113,16 +113,21 @@ class TopicDecoder:
         paths: Paths = NO_PATHS,
         sql_times: SqlTimes | None = None,
     ) -> None:
-        self._keys, self._only = keys, only
+        self._keys = keys
+        self._only = only
         self._times = ColumnTimes(stime, TimeForm(unit, format=stime_format))
-        self._sql, self._whole = sql_times, form.schema
+        self._sql = sql_times
+        self._whole = form.schema
         self._path = stime is not None and stime.startswith("$")
         self.schema: pa.Schema = form.schema.remove(form.schema.get_field_index(STIME)) if self._path else form.schema
         own = [name for name in self.schema.names if keys is None or name not in keys.columns]
         self.absent = AbsentColumns(own, paths)
         """Columns that no record has had."""
-        self._form, self._stime, self._unit = form, stime, unit
-        self._row_max, self._is_heartbeat = row_max_bytes, is_heartbeat
+        self._form = form
+        self._stime = stime
+        self._unit = unit
+        self._row_max = row_max_bytes
+        self._is_heartbeat = is_heartbeat
         column = None if stime is None or self._path else form.schema.field(stime).type
         self._numbers = self._path or (column is not None and not pa.types.is_timestamp(column))
 

@@ -60,7 +60,8 @@ class ForeignTopic:
         """When a partition was opened, or had ended too early, last: it waits for nothing but the answer. Of one that
         cannot be read, the next regular question is soon enough."""
         self._count: PartitionsQuery | None = None
-        self._count_due_us = self._count_asked_us = 0
+        self._count_due_us = 0
+        self._count_asked_us = 0
         self._ends_due_us: int | None = None
         self._told: ToldQuery | None = None
         self._asked_us = 0

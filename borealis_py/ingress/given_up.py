@@ -21,7 +21,8 @@ class GivenUp:
     def __init__(self, name: str) -> None:
         self.skipped: frozenset[int] = frozenset()
         self._name = name
-        self._look, self._gone = GonePartitions(), frozenset[int]()
+        self._look = GonePartitions()
+        self._gone = frozenset[int]()
 
     @property
     def partitions(self) -> frozenset[int]:

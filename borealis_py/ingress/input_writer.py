@@ -55,19 +55,26 @@ class InputWriter:
         self.spoken = spoken
         self.sent_us = now_us
         """When the last record was made."""
-        self.rows = self.rejected = self.late = 0
+        self.rows = 0
+        self.rejected = 0
+        self.late = 0
         """Rows added, and records refused; of these, those that came late."""
         self.misread = ""
         """How times of refused rows seem to be read wrong, for people; "": nothing says so."""
         self.read_to = 0
         """Offset up to which the input's log was read without finding a newer claim."""
-        self.made = self.stored = 0
+        self.made = 0
+        self.stored = 0
         """Records made, and how many of them have been read back from the input's log."""
         self._unheard: deque[int] = deque()  # when those were made that have not been
-        self._target, self._codec, self._uid, self._epoch = target, codec, uid, epoch
+        self._target = target
+        self._codec = codec
+        self._uid = uid
+        self._epoch = epoch
         self._parts: list[InputPart] = []
         self._first_seq = last_seq + 1
-        self._bytes = self._rows = 0
+        self._bytes = 0
+        self._rows = 0
         self._out: list[NewRecord] = []
         self._out_bytes = 0
 

@@ -47,7 +47,9 @@ class InputLogs:
     """
 
     def __init__(self, log: Log, plan: IngressPlan, uid: str, wake: Wake) -> None:
-        self._log, self._plan, self._wake = log, plan, wake
+        self._log = log
+        self._plan = plan
+        self._wake = wake
         self._gathers = False
         self.life = Life(plan.targets[0].app_uid)
         self.settings = SourceSettings(plan.spec.expect_us)
@@ -67,7 +69,8 @@ class InputLogs:
             self._opened = opened.pop_all()
         self._begin = [owner.begin for owner in self.owners]
         self._of = {owner.target.feed: i for i, owner in enumerate(self.owners)}
-        self._in_flight = self._in_flight_bytes = 0
+        self._in_flight = 0
+        self._in_flight_bytes = 0
         self._attempts = [0] * len(self.owners)
 
     @property

@@ -18,7 +18,8 @@ class OnlyValues:
     """
 
     def __init__(self, by: str, values: Sequence[bool | int | str]) -> None:
-        self._by, self._values = by, frozenset((type(one), one) for one in values)
+        self._by = by
+        self._values = frozenset((type(one), one) for one in values)
 
     @classmethod
     def of(cls, spec: IngressSpec) -> OnlyValues | None:

@@ -35,13 +35,18 @@ class Ownership:
         """Where the log stands; None: not known yet."""
         self.epoch = 0
         """Of the last claim."""
-        self.claiming = self.owning = self.lost = False
+        self.claiming = False
+        self.owning = False
+        self.lost = False
         self.heard = False
         """An owner's record has been read since this was reset."""
         self.stored = 0
         """Batches that this wrote since its last claim, and has read back."""
-        self._life, self._uid, self._lateness_us = life, uid, lateness_us
-        self._start, self._known_end = start, end
+        self._life = life
+        self._uid = uid
+        self._lateness_us = lateness_us
+        self._start = start
+        self._known_end = end
         self._tail: list[TailEntry] = []
 
     def read(self, records: Sequence[Record], position: int) -> None:

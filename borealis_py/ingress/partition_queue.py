@@ -34,7 +34,8 @@ class PartitionQueue:
         self.partition = partition
         self.topic_id = topic_id
         """Of the topic in which its offsets count; "": not known."""
-        self.copied = self.fetched = offset
+        self.copied = offset
+        self.fetched = offset
         self.reading = True
         """Its feed is open."""
         self.moved_us = 0

@@ -79,7 +79,9 @@ class IngressSession:
     ) -> None:
         self.state = IngressState.STANDBY
         self.counts = IngressCounts()
-        self._plan, self._decoder, self._uid = plan, decoder, uid
+        self._plan = plan
+        self._decoder = decoder
+        self._uid = uid
         self._patience_us = PATIENCE_STEP_US * index
         self._catch_up = catch_up or BacklogFronts()
         self._codecs = [ArrowSourceCodec(t.source, plan.columns, t.row_max_bytes) for t in plan.targets]

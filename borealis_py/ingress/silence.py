@@ -23,7 +23,8 @@ class Silence:
     """
 
     def __init__(self, name: str, since_us: int) -> None:
-        self._name, self._since_us = name, since_us
+        self._name = name
+        self._since_us = since_us
         self.why = ""
         """Why nothing may be written; empty: it may."""
 

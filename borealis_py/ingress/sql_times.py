@@ -39,7 +39,8 @@ class SqlTimes:
     def __init__(self, columns: Mapping[str, str], text: str, owner: str, memory_bytes: int = 0) -> None:
         schema: pa.Schema = segment_schema(columns)
         schema = schema.remove(schema.get_field_index(STIME))
-        self._text, self._times = text.strip(), ColumnTimes(None, TimeForm())
+        self._text = text.strip()
+        self._times = ColumnTimes(None, TimeForm())
         self._duck = Duck(memory_bytes or MEMORY_BYTES)
         try:
             compiler, rows = RowCompiler(owner, self._duck), Relation(0, schema, schema)

@@ -71,7 +71,8 @@ class Watermarks:
     """
 
     def __init__(self, lateness_us: int, by_data: bool = False, expect_us: int | None = None) -> None:
-        self._lateness_us, self._by_data = lateness_us, by_data
+        self._lateness_us = lateness_us
+        self._by_data = by_data
         self._expect_us = None if by_data else expect_us
         self._partitions: dict[int, PartitionTime] = {}
         self._inputs: dict[int, InputTime] = {}

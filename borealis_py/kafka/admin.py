@@ -48,7 +48,9 @@ class KafkaAdmin:
     """`log.base.Admin`. `copies`: of the topics that it creates."""
 
     def __init__(self, bootstrap: str, properties: Mapping[str, str], copies: Copies = CLUSTERS_COPIES) -> None:
-        self._bootstrap, self._properties, self._copies = bootstrap, properties, copies
+        self._bootstrap = bootstrap
+        self._properties = properties
+        self._copies = copies
         with translating(bootstrap, "open an admin client"):
             self._client = AdminClient(base_config(bootstrap, properties))
 

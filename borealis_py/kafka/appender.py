@@ -79,7 +79,8 @@ class KafkaAppender:
         self._broken: dict[Feed, str] = {}  # feeds with a refused record
         self._clock_ahead_us: int | None = None
         self._log_us: int | None = None  # the log's clock when the monotonic one of this machine was 0, at least
-        self._held_up, self._looked_s = HeldUp(), 0.0
+        self._held_up = HeldUp()
+        self._looked_s = 0.0
         self._closed = threading.Event()
         self._thread = threading.Thread(target=self._run, name="kafka-appender", daemon=True)
         self._thread.start()

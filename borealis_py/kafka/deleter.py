@@ -52,7 +52,8 @@ class KafkaDeleter:
     """Implements `log.base.Deleter`."""
 
     def __init__(self, bootstrap: str, properties: Mapping[str, str]) -> None:
-        self._bootstrap, self._properties = bootstrap, properties
+        self._bootstrap = bootstrap
+        self._properties = properties
         self._client: Any = None
 
     def delete_before(self, offsets: Mapping[Feed, int], check: Callable[[], None]) -> Mapping[Feed, str]:

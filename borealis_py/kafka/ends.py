@@ -59,7 +59,8 @@ class EndsAsker:
     """
 
     def __init__(self, open_consumer: Callable[[], Consumer], collect_s: float = 0.0) -> None:
-        self._open, self._collect_s = open_consumer, collect_s
+        self._open = open_consumer
+        self._collect_s = collect_s
         self._questions: SimpleQueue[weakref.ref[KafkaEnds] | None] = SimpleQueue()
         self._thread: threading.Thread | None = None
 

@@ -41,7 +41,8 @@ class KafkaLookup:
     """Implements `log.base.Lookup`. `committed` False: also sees aborted and unfinished transactions."""
 
     def __init__(self, bootstrap: str, properties: Mapping[str, str], committed: bool = True) -> None:
-        self._bootstrap, self._properties = bootstrap, properties
+        self._bootstrap = bootstrap
+        self._properties = properties
         self._config = consumer_config(bootstrap, properties, LOOK_UP_WAIT_MS)
         if not committed:
             self._config["isolation.level"] = "read_uncommitted"

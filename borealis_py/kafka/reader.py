@@ -62,9 +62,11 @@ class KafkaReader:
     see `log.base.Log.reader`."""
 
     def __init__(self, bootstrap: str, properties: Mapping[str, str], wake: Wake, seldom: bool = False) -> None:
-        self._bootstrap, self._properties = bootstrap, properties
+        self._bootstrap = bootstrap
+        self._properties = properties
         self._wake = wake
-        self._rests = self._resting = False
+        self._rests = False
+        self._resting = False
         with translating(bootstrap, "open a reader"):
             self._consumer = self._opened(REST_WAIT_MS if seldom else READ_WAIT_MS)
         self._changed = threading.Condition()
@@ -72,7 +74,8 @@ class KafkaReader:
         self._cursors: dict[Feed, FeedCursor] = {}
         self._orders: list[tuple[Feed, FeedCursor | None]] = []
         self._arrived: deque[FeedRun] = deque()
-        self._arrived_records = self._arrived_bytes = 0
+        self._arrived_records = 0
+        self._arrived_bytes = 0
         self._hushed: frozenset[Feed] = frozenset()
         self._gathered: frozenset[Feed] = frozenset()
         self._awaited: dict[Feed, int] = {}
@@ -80,8 +83,11 @@ class KafkaReader:
         self._wake_at: float | None = None
         self._calm = False
         """What came last roused nobody."""
-        self._failed = self._polled = self._closed = False
-        self.more, self.ripe = False, True
+        self._failed = False
+        self._polled = False
+        self._closed = False
+        self.more = False
+        self.ripe = True
         """See `log.base.Reader`."""
         # Used by the thread only:
         self._assigned: dict[Feed, FeedCursor] = {}
@@ -90,7 +96,8 @@ class KafkaReader:
         self._known_topics: set[str] = set()
         self._warned: set[Feed] = set()
         self._soon_until = 0.0
-        self._silent_until, self._unanswered_times = 0.0, 0
+        self._silent_until = 0.0
+        self._unanswered_times = 0
         self._thread = threading.Thread(target=self._run, name="kafka-reader", daemon=True)
         self._thread.start()
 

@@ -49,7 +49,8 @@ class KafkaTold:
     """Implements `log.foreign.ToldQuery`. `committed`: asked for with `written`, or not long before."""
 
     def __init__(self, committed: KafkaEnds, written: KafkaEnds) -> None:
-        self._committed, self._written = committed, written
+        self._committed = committed
+        self._written = written
 
     def poll(self) -> Mapping[int, Told] | None:
         committed, written = self._committed.poll(), self._written.poll()
@@ -89,7 +90,8 @@ class WatchClients:
     def __init__(self, bootstrap: str, properties: Mapping[str, str]) -> None:
         self._access = bootstrap, properties
         self._config = consumer_config(bootstrap, properties, LOOK_UP_WAIT_MS)
-        self._usual, self._silent = self._askers(), self._askers()
+        self._usual = self._askers()
+        self._silent = self._askers()
         self._topics: SimpleQueue[KafkaPartitions | None] = SimpleQueue()
         self._thread: threading.Thread | None = None
 
@@ -144,7 +146,10 @@ class KafkaTopicWatch:
     """
 
     def __init__(self, clients: WatchClients, topic: str, wake: Wake, own: bool = False) -> None:
-        self._clients, self._topic, self._wake, self._own = clients, topic, wake, own
+        self._clients = clients
+        self._topic = topic
+        self._wake = wake
+        self._own = own
         self._known = KafkaEnds(())
         """The newest answer to what is committed."""
         self._asked: KafkaEnds | None = None

@@ -158,7 +158,8 @@ class LastNeeds:
     """What each replica's incarnation that counts (B30) has acknowledged last. What was read once is not read again."""
 
     def __init__(self, app: str, life: Life) -> None:
-        self._feed, self._life = Feed(topics.acks(app)), life
+        self._feed = Feed(topics.acks(app))
+        self._life = life
         self._found: dict[ReplicaName, Need] = {}
         self._read_to = 0
 

@@ -28,7 +28,9 @@ class Acknowledging:
     """The acknowledgements of one incarnation. `every_us`: the least time between two."""
 
     def __init__(self, spec: ReplicaSpec, identity: Identity, every_us: int) -> None:
-        self._spec, self._identity, self._every_us = spec, identity, every_us
+        self._spec = spec
+        self._identity = identity
+        self._every_us = every_us
         self._sources = tuple(of.name for of in spec.inputs if not of.replicas)
         self._place = spec.place or spec.checkpoint_uri or f"{spec.host or platform.node()}:{spec.data_dir}"
         self._needs = LastNeeds(spec.app, Life(spec.app_uid))

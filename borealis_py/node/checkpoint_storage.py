@@ -218,7 +218,8 @@ class UriLocation:
         self._shown = without_query(uri)
         if filesystem is None:
             filesystem, path = _filesystem(uri)
-        self._fs, self._path = filesystem, path.rstrip("/")
+        self._fs = filesystem
+        self._path = path.rstrip("/")
         self._at_once = filesystem.type_name in OBJECT_STORES
 
     @property

@@ -75,8 +75,11 @@ class TopicLocation:
         part_bytes: int = PART_BYTES,
         new_id: Callable[[], str] = lambda: uuid.uuid4().hex,
     ) -> None:
-        self._log, self._app, self._directory = log, app, directory
-        self._part_bytes, self._new_id = part_bytes, new_id
+        self._log = log
+        self._app = app
+        self._directory = directory
+        self._part_bytes = part_bytes
+        self._new_id = new_id
         self._feed = Feed(topics.kept_files(app, directory))
         self._files: dict[str, _File] | None = None
         self._appender: Appender | None = None

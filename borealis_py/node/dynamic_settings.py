@@ -120,7 +120,8 @@ class DynamicSettings:
         self._disagreements: list[Disagreement | None] = []
         self._incarnation = f"incarnation/{node}/{replica}"
         self._timing = timing
-        self._declared, self._retain = retain, dict[str, Retain]()
+        self._declared = retain
+        self._retain = dict[str, Retain]()
 
     @property
     def queries(self) -> Mapping[str, Delays]:

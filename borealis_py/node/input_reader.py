@@ -91,7 +91,8 @@ class InputReader:
         """Streams of which deleted records were skipped, by input index."""
         self._ends = EndsWatch(lookup, self._reader)
         self._first_beats: list[tuple[Offset, Heartbeat]] = []
-        self._control, self._progress = spec.control_feed, spec.progress_feed
+        self._control = spec.control_feed
+        self._progress = spec.progress_feed
         self._hushable = frozenset([self._control, self._progress])
         self._source_feeds = frozenset(self._sources)
 

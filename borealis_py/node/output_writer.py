@@ -22,7 +22,8 @@ class OutputWriter:
     """Appends the records of the own stream. Others may use `appender` for records without a token."""
 
     def __init__(self, spec: ReplicaSpec, appender: Appender, kernel: Kernel, buckets: Buckets) -> None:
-        self._appender, self._kernel = appender, kernel
+        self._appender = appender
+        self._kernel = kernel
         self._by = () if spec.exchange is None else spec.exchange.by
         self._encoders = [
             StreamEncoder(feed, spec.app_uid, buckets, kernel, kernel.schema_id) for feed in spec.own_feeds

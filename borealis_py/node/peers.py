@@ -43,7 +43,9 @@ class Peers:
     """What one replica can take over from its peers."""
 
     def __init__(self, spec: ReplicaSpec, store: CheckpointStore, kernel: Kernel) -> None:
-        self._spec, self._store, self._kernel = spec, store, kernel
+        self._spec = spec
+        self._store = store
+        self._kernel = kernel
         self._buckets = Buckets(spec.bucket_us)
 
     def adopt(self, job: RedoJob, lookup: Lookup) -> RedoResult:
@@ -178,7 +180,9 @@ class Unpublished:
     """Reads stable rows that are to be published but left memory, or were emitted by an earlier incarnation (R10)."""
 
     def __init__(self, spec: ReplicaSpec, log_: Log, kernel: Kernel) -> None:
-        self._spec, self._log, self._kernel = spec, log_, kernel
+        self._spec = spec
+        self._log = log_
+        self._kernel = kernel
         self._replicas = _asked(spec, spec.replica)
         self._lost: NeverPublished | None = None
 
@@ -227,8 +231,10 @@ class _WhileWanted:
     """
 
     def __init__(self, lookup: Lookup, wanted: Callable[[], bool]) -> None:
-        self._lookup, self._wanted = lookup, wanted
-        self.bounds, self.find = lookup.bounds, lookup.find
+        self._lookup = lookup
+        self._wanted = wanted
+        self.bounds = lookup.bounds
+        self.find = lookup.find
 
     def read(self, feed: Feed, first: int, end: int) -> Iterator[Record]:
         """As `Lookup.read`. Raises LogError also when the adoption was given up."""
@@ -242,7 +248,8 @@ class PeerRedo:
     """`RedoRunner` for adoptions, each in its own thread: reading files and logs takes longer than a turn."""
 
     def __init__(self, peers: Peers, log_: Log, wake: Wake) -> None:
-        self._peers, self._log = peers, log_
+        self._peers = peers
+        self._log = log_
         self._results = ResultQueue(wake)
 
     def submit_job(self, job: RedoJob) -> None:

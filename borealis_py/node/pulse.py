@@ -62,10 +62,12 @@ class Pulse:
     def __init__(self, appender: Appender, timing: Timing, feed: Feed, node: str) -> None:
         self._appender = appender
         self._timing = timing
-        self._feed, self._node = feed, node
+        self._feed = feed
+        self._node = node
         self._lock = threading.Lock()  # otherwise an older heartbeat could follow a newer one
         self._last: Heartbeat | None = None
-        self._said_us = self._began_us = 0
+        self._said_us = 0
+        self._began_us = 0
 
     def pace(self, timing: Timing) -> None:
         """Go by these times from now on."""

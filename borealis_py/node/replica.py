@@ -24,11 +24,13 @@ from borealis_py.log.base import (
     Mend,
     NewRecord,
     TookOver,
+    Transactor,
     TransactorEvent,
     Unknown,
     Wake,
 )
 from borealis_py.log.clock import Clock
+from borealis_py.log.codec import StreamCodec
 from borealis_py.log.corrected import Progress, transaction
 from borealis_py.log.description import Life
 from borealis_py.log.kernel import Kernel, codecs_of
@@ -107,6 +109,63 @@ class Replica:
         LogError, OSError: the log, or the checkpoints, cannot be read.
     """
 
+    spec: ReplicaSpec
+    """Which replica this is, and all that was decided for it before its start; it never changes."""
+    buckets: Buckets
+    """How time is cut into buckets; the same for all replicas of the app."""
+    settings: DynamicSettings
+    """What users change while the app runs, as of the last turn."""
+    manager: Manager
+    """The consistency manager: it decides, and `_carry_out` does what it returns."""
+
+    _clock: Clock
+    """Gives the time of each turn."""
+    _kernel: Kernel
+    """The node's query, compiled."""
+    _redos: RedoRouter
+    """Runs redo jobs; its owner closes it."""
+    _store: CheckpointStore
+    """The checkpoints of this replica. It closes with the replica."""
+    _lookup: Lookup
+    """Reads single records and the ends of logs, in the thread of `turn`."""
+    _input_reader: InputReader
+    """Reads inputs, control log, settings and progress; nothing else reads them after the start."""
+    _streams: Mapping[int, StreamCodec]
+    """The codec of each input that is a stream, by its index."""
+    _appender: Appender
+    """Writes all records outside transactions, in order for each feed."""
+    _output_writer: OutputWriter
+    """Writes to the own topic, and knows what the log has acknowledged."""
+    _pulse: Pulse
+    """Sends heartbeats; another thread has it repeat the last one during long turns."""
+    _telling: DisagreementTelling
+    """Reports disagreements to the settings log (R15)."""
+    _transactor: Transactor
+    """Writes the corrected stream by transactions (R10), in a thread of its own."""
+    _unpublished: Unpublished
+    """Reads rows to be published that memory no longer holds, in the writer's thread; `check` raises what it found there.
+    """
+    _resuming: Resuming
+    """Where the corrected stream goes on, found in the writer's thread; the error that it found there ends the turn."""
+    _writing_to: Bucket
+    """The end of the transaction at work. One runs at a time, so the next writer event is about this end."""
+    _life: Life
+    """The app's life in which it started. Records of other lives are ignored and counted."""
+    _reporter: Reporter
+    """Writes statuses and events."""
+    _trimmer: Trimmer | None
+    """Decides what may be deleted (R16), in a thread of its own; None: this replica trims nothing."""
+    _acknowledging: Acknowledging | None
+    """Acknowledges inputs to those who trim them (R16); None exactly if `_trimmer` is."""
+    _first_word: NewRecord | None
+    """The acknowledgement of the start, until it is written; None: it is, or there is none."""
+    _deferred: DeferredWake
+    """Wakes the loop; while the replica is at ease, only when the next turn is due anyway."""
+    _unreachable: frozenset[int]
+    """Input indices of the sources that a drill cuts off in this turn."""
+    _opened: ExitStack
+    """All that `close` closes, in the reverse order of opening."""
+
     def __init__(
         self,
         *,
@@ -126,13 +185,16 @@ class Replica:
     ) -> None:
         self.spec = spec
         self.buckets = Buckets(spec.bucket_us)
-        self._clock, self._kernel, self._redos, self._store = clock, kernel, redos, store
+        self._clock = clock
+        self._kernel = kernel
+        self._redos = redos
+        self._store = store
         self._unpublished = Unpublished(spec, log_, kernel)
         self._writing_to = Bucket(spec.origin)
         self._resuming = Resuming(spec, spec.origin)
         with ExitStack() as opened:  # a start that fails must leave nothing open, since it is repeated
             opened.callback(store.close)
-            self._lookup: Lookup = log_.lookup()
+            self._lookup = log_.lookup()
             opened.callback(self._lookup.close)
             self._deferred = DeferredWake(wake)
             self._appender = (open_appender or log_.appender)(self._deferred)
@@ -159,11 +221,11 @@ class Replica:
             self._output_writer = OutputWriter(spec, self._appender, kernel, self.buckets)
             self._reporter = Reporter(spec, self._appender, clock, self.settings, why_inline, seen)
             self._trimmer = None if spec.trimming is None else Trimmer(spec, spec.trimming, clock)
-            self._acknowledging: Acknowledging | None = None
-            self._first_word: NewRecord | None = None
+            self._acknowledging = None
+            self._first_word = None
             self.manager = self._begin(uid, stood_by, moves)
             self._opened = opened.pop_all()
-        self._unreachable: frozenset[int] = frozenset()
+        self._unreachable = frozenset()
         self._resuming.turned(self.manager.f_s, self._input_reader)
 
     def _identify(self, uid: str, stood_by: StoodBy | None) -> Identity:
@@ -373,7 +435,8 @@ class Replica:
         if self._acknowledging is None or not self.manager.control.echoed:
             return  # of two of one number the one that owns it would never be heard, if the other spoke first (B30)
         read = self.manager.publishing.read
-        record, self._first_word = self._first_word or self._acknowledging.due(now, self._store.kept, read), None
+        record = self._first_word or self._acknowledging.due(now, self._store.kept, read)
+        self._first_word = None
         if record is not None:
             self._appender.append(record)
 

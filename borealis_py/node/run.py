@@ -124,7 +124,11 @@ class _Incarnation:
     def __init__(
         self, spec: ReplicaSpec, clock: Clock, stop: threading.Event, uid: str, seen: StatusListener, moves: bool
     ) -> None:
-        self._spec, self._clock, self._stop, self._uid, self._seen = spec, clock, stop, uid, seen
+        self._spec = spec
+        self._clock = clock
+        self._stop = stop
+        self._uid = uid
+        self._seen = seen
         self._moves = moves
         self._woken = threading.Event()
 

@@ -30,7 +30,8 @@ class DisagreementTelling:
     def __init__(self, spec: ReplicaSpec, appender: Appender) -> None:
         self.names = frozenset({base_name(spec.node), *(s.query for s in spec.serves)})
         """Under which it is told."""
-        self._spec, self._appender = spec, appender
+        self._spec = spec
+        self._appender = appender
         self._missing = frozenset[str]()
         self._value = b""
         self._written_us = MonotonicUs(0)

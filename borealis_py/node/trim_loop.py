@@ -28,7 +28,8 @@ class TrimLoop:
     """One replica's deletions. Used by one thread. `close` before it ends."""
 
     def __init__(self, replica: Replica, log_: Log) -> None:
-        self._replica, self._log = replica, log_
+        self._replica = replica
+        self._log = log_
         self._opened = ExitStack()
         self._clients: tuple[Lookup, Deleter] | None = None
         self._told: dict[Feed, str] = {}

@@ -77,7 +77,9 @@ class Trimmer:
     """Used by one thread, but for `number_shared`."""
 
     def __init__(self, spec: ReplicaSpec, trimming: Trimming, clock: Clock) -> None:
-        self._spec, self._trimming, self._clock = spec, trimming, clock
+        self._spec = spec
+        self._trimming = trimming
+        self._clock = clock
         self._buckets = Buckets(spec.bucket_us)
         self._me = ReplicaName(spec.node, spec.replica)
         self._life = Life(spec.app_uid)

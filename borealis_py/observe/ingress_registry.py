@@ -24,7 +24,8 @@ class IngressRegistry:
     def __init__(
         self, state: AppState, ingresses: Sequence[IngressKey], clock: Callable[[], float] = time.monotonic
     ) -> None:
-        self.state, self.ingresses = state, tuple(ingresses)
+        self.state = state
+        self.ingresses = tuple(ingresses)
         self._clock = clock
         self._told: dict[IngressKey, tuple[IngressStatus, float] | None] = dict.fromkeys(ingresses)
 

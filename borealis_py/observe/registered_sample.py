@@ -84,7 +84,8 @@ class _Known:
     """A registry that has answered: what it did not tell in time, it does not know."""
 
     def __init__(self, schemas: Mapping[int, RegisteredSchema], registry: SchemaRegistry) -> None:
-        self._schemas, self.trouble = schemas, registry.trouble
+        self._schemas = schemas
+        self.trouble = registry.trouble
 
     def ask(self, schema_id: int) -> RegisteredSchema | NoSuchSchema:
         return self._schemas.get(schema_id) or NoSuchSchema("it has not told it")

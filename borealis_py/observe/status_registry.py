@@ -51,7 +51,8 @@ class StatusRegistry:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.replicas = tuple(replicas)
-        self._started, self._afar = state, afar
+        self._started = state
+        self._afar = afar
         self._clock = clock
         self._entries: dict[ReplicaKey, RegistryEntry | None] = dict.fromkeys(replicas)
 

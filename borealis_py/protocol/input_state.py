@@ -29,22 +29,41 @@ class InputState:
     """
 
     def __init__(self, config: ManagerConfig, start: Bucket, marks: Sequence[Mark] | None) -> None:
-        inputs, self._buckets = config.inputs, config.buckets
-        ahead_max_us, unpack = config.timing.ahead_max_us, config.unpack
-        self.union = SUnion(inputs, config.origin, config.buckets, config.ops, ahead_max_us=ahead_max_us, unpack=unpack)
+        inputs = config.inputs
+        self._buckets = config.buckets
+        self.union = SUnion(
+            inputs,
+            config.origin,
+            config.buckets,
+            config.ops,
+            ahead_max_us=config.timing.ahead_max_us,
+            unpack=config.unpack,
+        )
+        """The rows read and not yet forgotten, by input and bucket."""
         if marks is not None:
             self.union.resume(start, marks)
         self.creation = Creation(start)
+        """When each bucket from the live frontier on was created; `create` extends it once a turn."""
         self.feeds = [[FeedState(start) for _ in range(max(1, i.replicas))] for i in inputs]
+        """By input index, the state of each topic that carries the input: one for a source, one for each upstream
+        replica otherwise."""
         self._waited: list[tuple[Bucket, int]] = []
+        """Buckets of this turn's stream records, and microseconds that they had waited upstream. Empty after `create`.
+        """
         self._drifts = {index: Drift(self._buckets.width_us) for index in self.union.sources}
+        """By index of a source, how long it has stayed behind."""
         self._spoke: list[int] = []
+        """Sources that closed a bucket in this turn. Empty after `drift_notes`."""
         self._latenesses = (0, 0, 0)
+        """The least and the largest lateness and the wait D, in microseconds, as last compared."""
         self._heard = False
+        """Whether input has arrived since latenesses were last compared."""
         self._tidied = (start, start)
+        """The stable and the live frontier below which everything has been forgotten."""
         self._held_at_us = [ALWAYS for _ in inputs]
+        """By input index, the time of the last turn in which it was held; ALWAYS: it never was (R6)."""
         self._were_late = [False for _ in inputs]
-        """Which inputs were late at the end of the last turn."""
+        """By input index, whether it was late at the end of the last turn."""
 
     def waited_us(self, bucket: Bucket, now: MonotonicUs) -> int:
         """How long past its end a bucket has waited, here and upstream, in microseconds (R1, B12)."""

@@ -21,7 +21,8 @@ class _Without:
     """A module finder that hides some modules."""
 
     def __init__(self, finder: Any, names: frozenset[str]) -> None:
-        self._finder, self._names = finder, names
+        self._finder = finder
+        self._names = names
 
     def find_spec(self, name: str, *more: Any) -> Any:
         return None if name in self._names else self._finder.find_spec(name, *more)

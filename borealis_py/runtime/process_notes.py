@@ -22,7 +22,8 @@ class ProcessNotes:
     """
 
     def __init__(self, path: Path, run: str) -> None:
-        self._path, self._run = path, run
+        self._path = path
+        self._run = run
         self._ready = False
         self._lock = threading.Lock()
 

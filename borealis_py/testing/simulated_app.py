@@ -66,7 +66,8 @@ class SimulatedApp:
         self.scheduler = Scheduler(start_us)
         self.log = MemoryLog(self.scheduler, seed)
         self.buckets = Buckets(spec.bucket_us)
-        self._seed, self._lateness_us = seed, lateness_us
+        self._seed = seed
+        self._lateness_us = lateness_us
         self.kernels: dict[str, Kernel] = {}
         waits_us = max((one.lateness_us for one in spec.ingresses.values()), default=0)
         self.state = described(spec, self.log, self.buckets.of(start_us - waits_us))  # as `up` begins (`app.origin`)

@@ -56,7 +56,10 @@ class ProducerProcess(Process):
         rng: random.Random,
     ) -> None:
         super().__init__(scheduler, name, rng, PRODUCER_TURN_US)
-        self._cluster, self._topic, self._input, self._written = cluster, topic, input_, written
+        self._cluster = cluster
+        self._topic = topic
+        self._input = input_
+        self._written = written
 
     def turn(self) -> int | None:
         broker = self._cluster.broker
@@ -96,7 +99,9 @@ class IngressProcess(Process):
         rng: random.Random,
     ) -> None:
         super().__init__(scheduler, name, rng, INGRESS_TURN_US)
-        self._clusters, self._ended, self._over = clusters, ended, over
+        self._clusters = clusters
+        self._ended = ended
+        self._over = over
         catch_up = BacklogFronts()
         self.sessions = {
             source: IngressSession(
@@ -149,7 +154,10 @@ class SimulatedTopics:
         rng: Callable[[str], random.Random],
         end_source: Callable[[str], None],
     ) -> None:
-        self._state, self._log, self._rng, self._end_source = state, log, rng, end_source
+        self._state = state
+        self._log = log
+        self._rng = rng
+        self._end_source = end_source
         ingresses = state.spec.ingresses
         self._clusters: dict[str | None, MemoryLog] = {None: log}
         for one in ingresses.values():

@@ -80,7 +80,9 @@ class SourceProcess(Process):
         rng: random.Random,
     ) -> None:
         super().__init__(scheduler, name, rng, (200, 500))
-        self._input, self._ended, self._over = input_, ended, over
+        self._input = input_
+        self._ended = ended
+        self._over = over
         self._paced = lateness_us == 0
         how = (Boundaries.PACED, None) if self._paced else (Boundaries.CLOCK, lateness_us)
         self.session = PublisherSession(log, target, schema, name, self.wake, False, *how)

@@ -38,7 +38,8 @@ class CopiedPartition:
         self.stimes: list[int] = decoded.stimes.tolist()
         self.inputs: list[int] = plan.inputs_of(number, decoded.rows).tolist()
         self._at: list[int] = decoded.at.tolist()
-        self._rest, self._cut = decoded, 0
+        self._rest = decoded
+        self._cut = 0
 
     @property
     def front(self) -> int | None:
@@ -61,9 +62,12 @@ class TopicCopy:
     """
 
     def __init__(self, log: MemoryLog, plan: IngressPlan, decoder: TopicDecoder, decoded: Sequence[Decoded]) -> None:
-        self._log, self._plan, self._decoder = log, plan, decoder
+        self._log = log
+        self._plan = plan
+        self._decoder = decoder
         self._partitions = [CopiedPartition(p, one, plan) for p, one in enumerate(decoded)]
-        self._buckets, self._ahead_us = plan.targets[0].buckets, plan.targets[0].ahead_max_us
+        self._buckets = plan.targets[0].buckets
+        self._ahead_us = plan.targets[0].ahead_max_us
         self._writers = [self._writer(i) for i in range(len(plan.targets))]
         self._bounds = [writer.boundary for writer in self._writers]
         """What can be promised for each input by what was read."""

@@ -33,7 +33,10 @@ class LiveLog:
     """
 
     def __init__(self, spec: AppSpec, query: str, codec: RowCodec, end_us: Callable[[int], int | None]) -> None:
-        self._spec, self._query, self._codec, self._end_us = spec, query, codec, end_us
+        self._spec = spec
+        self._query = query
+        self._codec = codec
+        self._end_us = end_us
         self._seen: list[tuple[int, int, Change]] = []
         self._certain: bool | None = None
 

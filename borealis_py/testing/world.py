@@ -65,7 +65,8 @@ class World:
         self._closed = False
         lateness_us = parse_duration(lateness, "lateness", zero=True)
         self._app = SimulatedApp(loaded(app), seed, START_US - WARM_UP_US, lateness_us)
-        self._state, self._scheduler = self._app.state, self._app.scheduler
+        self._state = self._app.state
+        self._scheduler = self._app.scheduler
         self._ongoing: dict[int, Callable[[], None]] = {}
         self._begun = 0
         self._lost: dict[str, int] = {}

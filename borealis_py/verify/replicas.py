@@ -131,7 +131,9 @@ class _Stable:
     """The stable statements of one replica."""
 
     def __init__(self, judge: StreamJudge, name: str, trimmed: bool) -> None:
-        self._judge, self._name, self._trimmed = judge, name, trimmed
+        self._judge = judge
+        self._name = name
+        self._trimmed = trimmed
         self._say = judge.verdict.about(Subject.STABLE)
         model = judge.model
         self._expected = [] if model is None else sorted(model.truth.stable(model.piece))
@@ -198,7 +200,9 @@ class _Tentative:
     """
 
     def __init__(self, judge: StreamJudge, name: str, trimmed: bool) -> None:
-        self._judge, self._rules, self._name = judge, judge.rules, name
+        self._judge = judge
+        self._rules = judge.rules
+        self._name = name
         self._trimmed = trimmed
         self._amid: int | None = None
         """The incarnation whose episode may have begun before the first record of it."""

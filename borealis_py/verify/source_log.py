@@ -128,8 +128,12 @@ class _Fold:
 
     def __init__(self, rules: SourceRules, keep_rows: bool) -> None:
         self.log = SourceHistory(seqs=array("q"))
-        self._rules, self._keep = rules, keep_rows
-        self._epoch, self._owner, self._last, self._lateness_us = 0, "", -1, 0
+        self._rules = rules
+        self._keep = keep_rows
+        self._epoch = 0
+        self._owner = ""
+        self._last = -1
+        self._lateness_us = 0
         self._boundary = rules.origin_us
 
     def add_record(self, record: Raw) -> None:

@@ -44,7 +44,8 @@ class _Corrected:
     """The corrected view: rows as they are committed, in order, each once."""
 
     def __init__(self, evidence: Evidence, history: SubscriberHistory, piece: Piece, verdict: Verdict) -> None:
-        self._seen, self._complete = history.of(piece.part), history.complete
+        self._seen = history.of(piece.part)
+        self._complete = history.complete
         self._name = _name(evidence, history, piece)
         self._say = verdict.about(Subject.SUBSCRIBER)
         rows = (r for r in evidence.corrected if r.partition == piece.part)
@@ -88,7 +89,9 @@ class _Live:
         stable: StableBuckets,
         verdict: Verdict,
     ) -> None:
-        self._seen, self._complete, self._verdict = history.of(piece.part), history.complete, verdict
+        self._seen = history.of(piece.part)
+        self._complete = history.complete
+        self._verdict = verdict
         self._name = _name(evidence, history, piece)
         self._columns = evidence.network.stages[-1].columns
         self._stable_rows = stable

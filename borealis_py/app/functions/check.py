@@ -79,7 +79,9 @@ class _Trial:
         function: RowFunction | GroupFunction,
         given: Sequence[pa.RecordBatch],
     ) -> None:
-        self._label, self._op, self._function = label, op, function
+        self._label = label
+        self._op = op
+        self._function = function
         self._generated = not given
         self._samples = list(given) or [generated.rows(function.input, odd) for odd in (False, True)]
 

@@ -36,7 +36,9 @@ class SupervisedProcess:
         self.over = False
         self.due = 0.0
         """When it is to be started (monotonic), while `pid` is 0."""
-        self._command, self._first, self._environment = command, first, environment
+        self._command = command
+        self._first = first
+        self._environment = environment
         self._backoff = Backoff()
         self._note: dict[str, Any] = {}
         self._started = 0.0

@@ -153,8 +153,10 @@ class _Pace:
     """How far a run of many worlds is."""
 
     def __init__(self, seeds: int) -> None:
-        self.seeds, self._began = seeds, time.perf_counter()
-        self._worlds = self._failed = 0
+        self.seeds = seeds
+        self._began = time.perf_counter()
+        self._worlds = 0
+        self._failed = 0
         self._simulated_s = 0.0
 
     def add(self, result: _Outcome) -> None:

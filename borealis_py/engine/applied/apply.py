@@ -21,9 +21,12 @@ class RowFunction:
     """A function that makes one row of each row, beside columns `keep` of it; implements `poison_rows.Runs`."""
 
     def __init__(self, called: CalledFunction, keep: Sequence[str], rows: pa.Schema, row_max_bytes: int) -> None:
-        self._called, self._keep, self._row_max_bytes = called, list(keep), row_max_bytes
+        self._called = called
+        self._keep = list(keep)
+        self._row_max_bytes = row_max_bytes
         self.name = called.name
-        self.rows = self.input = rows
+        self.rows = rows
+        self.input = rows
         self.seen: list[pa.RecordBatch] | None = None
         """Where its buckets' rows are noted, for a check; None: nowhere."""
         self.schema = pa.schema([*(rows.field(name) for name in keep), *called.schema, rows.field(STIME)])

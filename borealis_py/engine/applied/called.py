@@ -50,7 +50,9 @@ class CalledFunction:
     ) -> None:
         self.name = function.name
         self.schema = pa.schema([pa.field(name, kind) for name, kind in columns])
-        self._call, self._style, self._row_max_bytes = call, style, row_max_bytes
+        self._call = call
+        self._style = style
+        self._row_max_bytes = row_max_bytes
         self._file: str = getattr(getattr(call, "__code__", None), "co_filename", "")
 
     def __call__(self, rows: pa.RecordBatch) -> pa.RecordBatch:

@@ -37,7 +37,8 @@ class Watchdog:
     """
 
     def __init__(self, long_s: float = LONG_S, look_s: float = LOOK_S) -> None:
-        self._long_s, self._look_s = long_s, look_s
+        self._long_s = long_s
+        self._look_s = look_s
         self._numbers = itertools.count()
         self._calls: dict[int, _Call] = {}
         self._lock = threading.Lock()

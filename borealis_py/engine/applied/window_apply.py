@@ -26,7 +26,9 @@ class GroupFunction:
     """A function that makes a table of the rows of one window and group, beside its `keys`."""
 
     def __init__(self, called: CalledFunction, keys: Sequence[str], rows: pa.Schema, row_max_bytes: int) -> None:
-        self._called, self._keys, self._row_max_bytes = called, list(keys), row_max_bytes
+        self._called = called
+        self._keys = list(keys)
+        self._row_max_bytes = row_max_bytes
         self.name = called.name
         self.rows = rows
         self.seen: list[pa.RecordBatch] | None = None

@@ -42,7 +42,9 @@ class OverCompiler:
     """Compiles one over. First `arguments`, a chain that computes what aggregates take; then `build` on its rows."""
 
     def __init__(self, compiler: StatementCompiler, op: OverOp, source: Relation) -> None:
-        self._c, self._op, self._source = compiler, op, source
+        self._c = compiler
+        self._op = op
+        self._source = source
         self._computed: dict[str, tuple[str, str, pa.DataType]] = {}  # SQL -> column, its SQL with a CAST, type
         self._parts: list[NamedExpression] = []  # the same, for the reasons of dead letters
         self._calls = agg.Calls()

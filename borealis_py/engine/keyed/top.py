@@ -29,7 +29,9 @@ class TopCompiler:
     """Compiles one top."""
 
     def __init__(self, compiler: StatementCompiler, op: TopOp, source: Relation) -> None:
-        self._c, self._op, self._source = compiler, op, source
+        self._c = compiler
+        self._op = op
+        self._source = source
         self._keys = [q(key) for key in op.keys]
         self._columns = [name for name in source.schema.names if name != STIME]
 

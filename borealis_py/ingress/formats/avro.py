@@ -42,7 +42,9 @@ class AvroFormat(ImmediateFormat):
         typed = set(at.values()) - of_json
         twice = {path for path in of_json if any(one[: len(path)] == path for one in typed)}
         self._writer = writer = WriterSchema(text, references, of_json - twice)
-        self._read, self._parsed, self._skip = schemaless_reader, writer.parsed, skip
+        self._read = schemaless_reader
+        self._parsed = writer.parsed
+        self._skip = skip
         self._whole = writer.plain(twice) if twice else None
         """Reads again what is both a json column and has others in it, which need what JSON does not have."""
         self._fits = {

@@ -62,7 +62,8 @@ class WriterSchema:
         if not isinstance(told, dict) or told.get("type") != "record":
             raise UnusableSchema("it is no schema of a record")
         _Bounds(named).check(told)
-        self._told, self._named = told, named
+        self._told = told
+        self._named = named
         self.parsed = self.plain(as_json)
         """For fastavro: without logical types, so that values stay numbers and bytes, but for those of `as_json`."""
         self.fields: Mapping[str, tuple[AvroType, ...]] = {
@@ -139,7 +140,8 @@ class _Plain:
     """
 
     def __init__(self, named: Mapping[str, Any]) -> None:
-        self._named, self._numbers = named, count()
+        self._named = named
+        self._numbers = count()
 
     def record(self, schema: Any, as_json: frozenset[Path]) -> dict[str, Any]:
         """Of a record's schema."""

@@ -137,7 +137,8 @@ class FieldWalk:
     """Ways to fields in one value; each object on them is looked at once."""
 
     def __init__(self, form: _HasFields, value: bytes) -> None:
-        self._form, self._value = form, value
+        self._form = form
+        self._value = value
         self.objects: dict[tuple[str, ...], Collection[str] | None] = {}
         """The names in each object that was looked at."""
 

@@ -70,7 +70,8 @@ class DebeziumFormat(JsonFields):
         self, columns: Mapping[str, str], op: str | None, decimals: str | None = None, paths: Paths = NO_PATHS
     ) -> None:
         self.schema: pa.Schema = segment_schema(columns).remove(len(columns))
-        self._op, self._decimals = op, decimals
+        self._op = op
+        self._decimals = decimals
         self._names = [name for name in columns if name != op]
         self._types = {name: parse_type(columns[name]) for name in self._names}
         self._paths = {name: tuple(paths.get(name, (name,))) for name in self._names}

@@ -37,7 +37,9 @@ class CsvFormat(ImmediateFormat):
         self, columns: Mapping[str, str], fields: Sequence[str], delimiter: str, nulls: Collection[str] = ()
     ) -> None:
         self.schema: pa.Schema = segment_schema(columns).remove(len(columns))
-        self._delimiter, self._fields, self._nulls = delimiter, list(fields), frozenset(nulls)
+        self._delimiter = delimiter
+        self._fields = list(fields)
+        self._nulls = frozenset(nulls)
         self._at = [list(fields).index(name) if name in fields else -1 for name in columns]
         self._width = max(self._at) + 1
         self._fits = {name: text_fit(kind) for name, kind in columns.items()}

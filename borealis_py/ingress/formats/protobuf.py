@@ -49,7 +49,9 @@ class ProtobufFormat(ImmediateFormat):
         paths: Paths = NO_PATHS,
     ) -> None:
         self.schema: pa.Schema = segment_schema(columns).remove(len(columns))
-        self._columns, self._skip, self._paths = dict(columns), skip, paths
+        self._columns = dict(columns)
+        self._skip = skip
+        self._paths = paths
         self._file = file_of(text, references)
         self._readers: dict[tuple[int, ...], _MessageReader | str] = {}
 

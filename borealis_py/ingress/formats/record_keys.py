@@ -51,11 +51,13 @@ class RecordKeys:
 
     def __init__(self, columns: Mapping[str, str], key: Sequence[str], form: KeyFormat) -> None:
         self._schema: pa.Schema = segment_schema(columns).remove(len(columns))
-        self._key, self._form = tuple(key), form
+        self._key = tuple(key)
+        self._form = form
         self.columns = frozenset(key)
         """Those that keys hold."""
         self._names = " and ".join(map(repr, self._key))
-        self.ready, self.waits_for = form.ready, form.waits_for
+        self.ready = form.ready
+        self.waits_for = form.waits_for
 
     def filled(self, found: FormatRows, keys: Sequence[bytes | None]) -> FormatRows:
         """The rows of values with what keys add. `keys`: of all the values from which `found` was made."""
@@ -133,7 +135,8 @@ class JsonKeys(ImmediateFormat):
         self._names = [fields.get(name, (name,))[0] for name in columns]
         self._alone = self._names[0] if len(columns) == 1 else None
         self._kind = parse_type(next(iter(columns.values()))).kind
-        self._text, self._framed = or_text and self._alone is not None and self._kind == "string", framed
+        self._text = or_text and self._alone is not None and self._kind == "string"
+        self._framed = framed
 
     def rows(self, values: Sequence[bytes]) -> FormatRows:
         """See `RecordFormat.rows`."""

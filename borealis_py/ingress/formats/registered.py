@@ -39,7 +39,9 @@ class RegisteredFormat:
         form: Callable[[RegisteredSchema], RecordFormat],
     ) -> None:
         self.schema: pa.Schema = segment_schema(columns).remove(len(columns))
-        self._registry, self._kind, self._form = registry, kind, form
+        self._registry = registry
+        self._kind = kind
+        self._form = form
         self._forms: dict[bytes, RecordFormat | str] = {}
         """By the bytes before a record; or why no record by this schema can be read."""
         self._unknown: dict[bytes, str] = {}

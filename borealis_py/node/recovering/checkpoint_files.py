@@ -136,7 +136,9 @@ class CheckpointFiles:
     """
 
     def __init__(self, place: CheckpointLocation, query_hash: str, codec: RowCodec) -> None:
-        self._place, self._query_hash, self._codec = place, query_hash, codec
+        self._place = place
+        self._query_hash = query_hash
+        self._codec = codec
         self.names = names_in(place)
         self._read: dict[int, dict[CheckpointName, _Read]] = {}
         self._told: set[int] = set()

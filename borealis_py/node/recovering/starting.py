@@ -74,7 +74,11 @@ class Starting:
     """Finds where to begin. `check`: of the inputs."""
 
     def __init__(self, spec: ReplicaSpec, store: CheckpointStore, kernel: Kernel, lookup: Lookup, check: Check) -> None:
-        self._spec, self._store, self._kernel, self._lookup, self._check = spec, store, kernel, lookup, check
+        self._spec = spec
+        self._store = store
+        self._kernel = kernel
+        self._lookup = lookup
+        self._check = check
         self._buckets = Buckets(spec.bucket_us)
         self.own_bucket: Bucket | None = None
         """Of the newest own checkpoint; None: there is none."""

@@ -35,12 +35,19 @@ class IdleStandby:
         self.control = ControlFold(identity.replica, identity.inc, identity.uid, timing.suspicion_beats)
         self.runs = False
         self._heart = HeartbeatTimer(identity, timing)
+        """When its next heartbeat is due; `_pace` sets the interval."""
         self._every_us = timing.heartbeat_us
+        """The interval of a replica that runs, in microseconds."""
         self._heard_us: MonotonicUs | None = None
-        """When a heartbeat of the one that runs was read last."""
+        """When a heartbeat of the replica that runs was last read; None: none yet."""
         self._calm = False
-        self._said = self._progress = origin
+        """Whether a replica runs and its next heartbeat is not overdue."""
+        self._said = origin
+        """The first bucket that no runner's topic holds as stable, as far as heartbeats show; it only grows."""
+        self._progress = origin
+        """The highest progress in any heartbeat; it only grows."""
         self._ready = False
+        """Whether READY has been reported: once one of its own heartbeats was read back."""
 
     def turn(self, now: MonotonicUs, beats: Sequence[tuple[Offset, Heartbeat]]) -> list[Effect]:
         """Take what was read of the control log; return the effects in order."""
@@ -63,9 +70,16 @@ class IdleStandby:
             effects.append(EmitEvent("RUNS", "takes over: no heartbeat of a replica that runs"))
         self._pace(now)
         effects += self._heart.beat(
-            now=now, state=ReplicaState.STANDBY, ack_s=self._said, ack_l=self._said, digests=tuple, asking=False,
-            ask=None, progress=self._progress, runs=self.runs,
-        )  # fmt: skip
+            now=now,
+            state=ReplicaState.STANDBY,
+            ack_s=self._said,
+            ack_l=self._said,
+            digests=tuple,
+            asking=False,
+            ask=None,
+            progress=self._progress,
+            runs=self.runs,
+        )
         return effects
 
     @property
@@ -87,6 +101,15 @@ class IdleStandby:
     def status(self) -> ReplicaStatus:
         """The same as a replica's: its frontiers are those of the one that runs."""
         return ReplicaStatus(
-            identity=self.identity, state=ReplicaState.STANDBY.value, f_s=self._said, f_l=self._said, asking=False,
-            granted=False, head=None, writer=Phase.IDLE.value, progress=self._progress, counts=RowCounts(), inputs=(),
-        )  # fmt: skip
+            identity=self.identity,
+            state=ReplicaState.STANDBY.value,
+            f_s=self._said,
+            f_l=self._said,
+            asking=False,
+            granted=False,
+            head=None,
+            writer=Phase.IDLE.value,
+            progress=self._progress,
+            counts=RowCounts(),
+            inputs=(),
+        )

@@ -28,10 +28,16 @@ class Losing:
     """
 
     def __init__(self, start: StartPoint, sources: Sequence[str], lookback: int, origin: Bucket) -> None:
-        self.arriving, self.placed = start.present, False
+        self.arriving = start.present
+        self.placed = False
         self.first = start.bucket if start.own is None else start.own
         self.whole = Bucket(FOREVER) if start.present else NOWHERE
-        self._sources, self._lookback, self._origin = tuple(dict.fromkeys(sources)), lookback, origin
+        self._sources = tuple(dict.fromkeys(sources))
+        """The node's sources, each once, in the order given."""
+        self._lookback = lookback
+        """How many earlier buckets a result may depend on."""
+        self._origin = origin
+        """The app's first bucket."""
 
     @property
     def lost(self) -> tuple[Bucket, Bucket] | None:

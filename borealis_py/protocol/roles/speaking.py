@@ -46,24 +46,33 @@ class Speaking:
         self.runs = role not in (Role.STANDS_BY, Role.MOVES)
         self.losing = losing
         self.counts = RowCounts()
+        self._identity = identity
+        self._output = output
+        """What has been emitted; the manager's."""
+        self._timing = timing
         self._ops = ops
         self._said_before = output.stable
-        """What lies below was said before the start (R12, R17)."""
+        """Buckets below this one were written before the start (R12, R17)."""
         self._moves = role is Role.MOVES
-        self._identity, self._output, self._timing = identity, output, timing
-        self._now = MonotonicUs(0)
+        """Whether its former incarnation runs elsewhere until this one has caught up."""
         self._one_runs = role is not Role.ALWAYS_RUNS
+        """Whether one replica of the node writes for all."""
+        self._now = MonotonicUs(0)
+        """The time of the present turn."""
         self._owns_number = False
-        """A heartbeat of its own has been read back: of two of one number only one has that (B30)."""
+        """Whether one of its own heartbeats has been read back: of two incarnations with one number, this is true of
+        one only (B30)."""
         self._unheard: deque[tuple[int, MonotonicUs]] = deque()
-        """What was emitted while standing by: token and time."""
+        """Token and time of each record emitted while standing by, in the order of tokens. Empty while it runs."""
         behind = start.own is not None and start.own < start.bucket and not start.present
         self._backfill = start if behind else None
+        """The start whose outputs are still to be written (R14); None: there are none, or no longer."""
 
     def turn(self, now: MonotonicUs, control: ControlFold, f_s: Bucket) -> list[Effect]:
         """Take over, or step back, by what the control log says; say what a start has to say first. `f_s`: it has run
         all below."""
-        self._now, self._owns_number = now, control.echoed
+        self._now = now
+        self._owns_number = control.echoed
         effects = self._say_backfill()
         if not self._one_runs:
             return effects
@@ -195,9 +204,15 @@ class Speaking:
             return []
         label = self.losing.label(bucket, label)
         said = TentativeBucket(
-            inc=self._identity.inc, bucket=bucket, output=output, missing_sources=label.missing_sources,
-            missing=missing, waited_us=waited_us, completeness=label.completeness, diverged_from=label.diverged_from,
-        )  # fmt: skip
+            inc=self._identity.inc,
+            bucket=bucket,
+            output=output,
+            missing_sources=label.missing_sources,
+            missing=missing,
+            waited_us=waited_us,
+            completeness=label.completeness,
+            diverged_from=label.diverged_from,
+        )
         self.counts.tentative(output, self._ops)
         return self.say(self._output.tentative(said))
 

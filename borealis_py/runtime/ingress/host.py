@@ -32,7 +32,9 @@ class StatusSender:
     from the log's. `seen`: called with each."""
 
     def __init__(self, app: str, appender: Appender, seen: Callable[[IngressStatus], None]) -> None:
-        self._feed, self._appender, self._seen = Feed(topics.status(app)), appender, seen
+        self._feed = Feed(topics.status(app))
+        self._appender = appender
+        self._seen = seen
         self._clock_watch = ClockWatch()
 
     def send(self, status: IngressStatus) -> None:
@@ -75,8 +77,11 @@ class IngressHost:
         log_us: Callable[[], int | None] = lambda: None,
     ) -> None:
         self.stop = threading.Event()
-        self._make, self._close, self._stay = make, close, stay
-        self._clock, self._log_us = clock or SystemClock(), log_us
+        self._make = make
+        self._close = close
+        self._stay = stay
+        self._clock = clock or SystemClock()
+        self._log_us = log_us
 
     def run(self) -> int:
         """Returns the exit code: of an end that people must know of, else of what ended last."""

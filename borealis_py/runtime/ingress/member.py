@@ -105,10 +105,14 @@ class TopicMember:
             "",
             http,
         )
-        self._begin, self._new_uid, self._tell = begin, new_uid, tell
+        self._begin = begin
+        self._new_uid = new_uid
+        self._tell = tell
         self._session: TopicSession | None = None
         self._uid = ""
-        self._again_us = self._report_us = self._turned_us = 0
+        self._again_us = 0
+        self._report_us = 0
+        self._turned_us = 0
         self._told: tuple[IngressRole, str] | None = None
         self._over = IngressRole.STOPPED
         """The role after its end for good."""

@@ -31,8 +31,12 @@ class ReportedSession:
         absent: AbsentColumns | None = None,
     ) -> None:
         self._absent = absent
-        self._session, self._source, self._spec, self._bucket_us = session, source, spec, bucket_us
-        self._now_us = self._made_us = 0
+        self._session = session
+        self._source = source
+        self._spec = spec
+        self._bucket_us = bucket_us
+        self._now_us = 0
+        self._made_us = 0
         self._made = SessionReport(IngressRole.STARTING)
         self._known: tuple[object, ...] = ()
         """What the report was made of that is to be told at once."""

@@ -67,10 +67,14 @@ class Application:
         shortage: SlotMonitor,
         notices: ProxyStatus,
     ) -> None:
-        self._session, self._plan, self._stop, self._ended = session, plan, stop, ended
+        self._session = session
+        self._plan = plan
+        self._stop = stop
+        self._ended = ended
         self._context: Any = session.context
         self._tasks = [task for task in tasks if task.name not in ended]
-        self._shortage, self._notices = shortage, notices
+        self._shortage = shortage
+        self._notices = notices
         self._over = threading.Event()
         self._done = {task.name: threading.Event() for task in self._tasks}
         """Set of a replica that has ended for good, and of all when the application ends."""

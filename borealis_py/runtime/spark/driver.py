@@ -78,7 +78,8 @@ class SparkDriver:
         self._notices = ProxyStatus(specs, seen)
         self._specs = [replace(spec, pid=os.getpid(), host=platform.node()) for spec in specs]
         self._fingerprints = fingerprints
-        self._files, self._extra = files, tuple(process.spark_properties.items())
+        self._files = files
+        self._extra = tuple(process.spark_properties.items())
         self._plan = _plan_of(process, specs)
         self._shortage = SlotMonitor(self._plan, _slot_wait_s(process))
         self._works = {spec.node: work_of(spec).pack() for spec in specs}

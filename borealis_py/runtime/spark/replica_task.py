@@ -146,7 +146,8 @@ class _Link:
 
     def __init__(self, task: NodeTask, uid: str) -> None:
         self.asking: RemoteRedo | None = None
-        self._task, self._uid = task, uid
+        self._task = task
+        self._uid = uid
         self._appender: Appender | None = None
 
     def tell(self, snapshot: StatusSnapshot) -> None:

@@ -58,7 +58,8 @@ class SlotMonitor:
 
     def __init__(self, plan: SlotPlan, patience_s: float) -> None:
         self._plan = plan
-        self._first_s = self._patience_s = patience_s
+        self._first_s = patience_s
+        self._patience_s = patience_s
         self._since_s: float | None = None
         self._given = 0
         self._asked_s = -ASK_S

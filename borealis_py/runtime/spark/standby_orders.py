@@ -50,7 +50,9 @@ class StandbyOrders:
     """
 
     def __init__(self, run_task: Callable[[], None], send: Callable[[Orders], None], over: threading.Event) -> None:
-        self._run_task, self._send, self._over = run_task, send, over
+        self._run_task = run_task
+        self._send = send
+        self._over = over
         self._changed = threading.Condition()
         self._orders: dict[str, IncarnationOrder] = {}
         self._job: _Job | None = None

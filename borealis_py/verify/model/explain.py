@@ -75,7 +75,9 @@ class Explainer:
     """Answers for one query's run."""
 
     def __init__(self, truth: Truth, statements: Statements) -> None:
-        self._truth, self._network, self._statements = truth, truth.network, statements
+        self._truth = truth
+        self._network = truth.network
+        self._statements = statements
         self._alone: dict[tuple[Piece, Row], dict[int, Rows]] = {}
 
     def explains(self, piece: Piece, bucket: int, rows: Sequence[Row], missing_sources: Lacked) -> Answer:
