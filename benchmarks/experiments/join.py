@@ -69,13 +69,26 @@ def outcome(wanted: Sequence[Case], found: Sequence[JoinFigures]) -> Outcome:
         ),
         worse=f"Above the goal: {', '.join(late)}." if late else "No bucket at p99 reaches the goal's 40 ms.",
         columns=[
-            "join", "kept for>", "p50 ms>", "p99 ms>", "max ms>", "p50 CPU ms>", "p99 CPU ms>", "pairs a bucket>",
-            "rows kept>", "bytes a row>",
+            "join",
+            "kept for>",
+            "p50 ms>",
+            "p99 ms>",
+            "max ms>",
+            "p50 CPU ms>",
+            "p99 CPU ms>",
+            "pairs a bucket>",
+            "rows kept>",
+            "bytes a row>",
         ],
         rows=[
             [
-                how, f"{c.within_s} s", *(f"{ms:.1f}" for ms in (f.bucket.p50_ms, f.bucket.p99_ms, f.bucket.max_ms)),
-                f"{f.cpu.p50_ms:.1f}", f"{f.cpu.p99_ms:.1f}", f"{f.pairs:,.0f}", f"{f.kept:,}",
+                how,
+                f"{c.within_s} s",
+                *(f"{ms:.1f}" for ms in (f.bucket.p50_ms, f.bucket.p99_ms, f.bucket.max_ms)),
+                f"{f.cpu.p50_ms:.1f}",
+                f"{f.cpu.p99_ms:.1f}",
+                f"{f.pairs:,.0f}",
+                f"{f.kept:,}",
                 f"{f.state_bytes / f.kept:.0f}",
             ]
             for (how, c), f in measured
@@ -83,4 +96,4 @@ def outcome(wanted: Sequence[Case], found: Sequence[JoinFigures]) -> Outcome:
         ratios={f"{how} join, a tenth of the rows kept to all": p50s[how, False] / p50s[how, True] for how in HOWS},
         data={"joins": [{**asdict(c), **asdict(f)} for (_, c), f in measured]},
         panels=panels,
-    )  # fmt: skip
+    )

@@ -94,7 +94,9 @@ class Meter:
     """Processor time of the replica's processes, from the end of the start-up phase to the last sample."""
 
     def __init__(self, running: Running, setting: Setting, tick: Callable[[float], None]) -> None:
-        self._running, self._setting, self._tick = running, setting, tick
+        self._running = running
+        self._setting = setting
+        self._tick = tick
         self._looks: list[tuple[float, float]] = []
 
     def __call__(self, done_s: float) -> None:

@@ -224,9 +224,15 @@ def _cells(point: PlainPoint) -> list[str]:
     delay = ["", ""] if point.delay is None else [f"{ms:.0f}" for ms in (point.delay.p50_ms, point.delay.max_ms)]
     each = ", ".join(f"{one.role} {one.cpu_percent:.1f}" for one in point.processes) if len(point.processes) > 1 else ""
     return [
-        f"{point.rate_per_s:,}", point.system, f"{point.cpu_percent:.1f}", each, f"{point.broker_percent:.1f}",
-        f"{point.threads}", f"{point.pss_mb:.0f}", *delay,
-    ]  # fmt: skip
+        f"{point.rate_per_s:,}",
+        point.system,
+        f"{point.cpu_percent:.1f}",
+        each,
+        f"{point.broker_percent:.1f}",
+        f"{point.threads}",
+        f"{point.pss_mb:.0f}",
+        *delay,
+    ]
 
 
 def _over(by: Mapping[tuple[str, int], PlainPoint]) -> str:

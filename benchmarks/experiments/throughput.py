@@ -149,7 +149,8 @@ class _Raw:
         self.single: list[RunFigures] = []
         self.arrays: list[RunFigures] = []
         self.results: Totals = {}
-        self._stage, self._events = stage, measured(backlog)
+        self._stage = stage
+        self._events = measured(backlog)
         name = f"throughput-raw-{backlog.per_record}"
         self._topics = {way: [f"{name}-{way}-{i}" for i in range(SOURCES)] for way in ("plain", "arrays")}
         self._made = [each for some in self._topics.values() for each in some]

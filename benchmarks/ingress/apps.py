@@ -17,10 +17,8 @@ NUMBERED = {"n": "int64", "feed": "string"}
 AVRO: dict[str, Any] = {
     "type": "record",
     "name": "Event",
-    "fields": [
-        {"name": name, "type": {"int64": "long"}.get(kind, kind)} for name, kind in events.SCHEMA.items()
-    ],
-}  # fmt: skip
+    "fields": [{"name": name, "type": {"int64": "long"}.get(kind, kind)} for name, kind in events.SCHEMA.items()],
+}
 """Schema of the events."""
 APPENDED = (("message.timestamp.type", "LogAppendTime"),)
 """The broker says when a record came, so that none is late although lateness is 0."""
@@ -51,9 +49,16 @@ def copy(name: str, topic: str, form: Form) -> App:
     """Reads a topic of events in either format; the measurement is of its ingress alone."""
     built = App(name, bucket="100ms")
     read = built.topic(
-        "t0", topic=topic, schema=events.SCHEMA, format=form, stime="at", lateness="0s", start="earliest", partitions=1,
+        "t0",
+        topic=topic,
+        schema=events.SCHEMA,
+        format=form,
+        stime="at",
+        lateness="0s",
+        start="earliest",
+        partitions=1,
         writer_schema=AVRO if form == "avro" else None,
-    )  # fmt: skip
+    )
     built.query(PLAIN, read.filter("amount >= 0"), replicas=1)
     return built
 

@@ -109,7 +109,10 @@ class _Drill:
 
     def __init__(self, stage: Stage, running: Running, hearing: Hearing, writer: TopicWriter) -> None:
         self.times: list[tuple[int, int]] = []
-        self._stage, self._running, self._hearing, self._writer = stage, running, hearing, writer
+        self._stage = stage
+        self._running = running
+        self._hearing = hearing
+        self._writer = writer
         self._statuses = StatusReader(stage.log, running.state.name, running.started_ms)
 
     def close(self) -> None:

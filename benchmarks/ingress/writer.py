@@ -27,7 +27,8 @@ class TopicWriter:
     """
 
     def __init__(self, stage: Stage, topic: str, rows: RowKind, rate: int, app: str = "-") -> None:
-        self._name, self._out = f"{topic}-writer", stage.work / f"{topic}-written"
+        self._name = f"{topic}-writer"
+        self._out = stage.work / f"{topic}-written"
         arguments = [stage.log.bootstrap, topic, rows, app, str(rate), str(self._out)]
         self._process = stage.module(self._name, "benchmarks.ingress.writing", *arguments)
         deadline = time.monotonic() + READY_S

@@ -22,7 +22,8 @@ class Feeders:
     """A feeding process for each source of an app. They end with the stage."""
 
     def __init__(self, stage: Stage, app: str, boundary: Boundary = "data") -> None:
-        self._stage, self._app = stage, app
+        self._stage = stage
+        self._app = app
         self._outs = [stage.work / f"{app}-s{i}.json" for i in range(SOURCES)]
         self.processes = {
             f"{app}-s{i}": stage.module(

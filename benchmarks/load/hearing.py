@@ -38,7 +38,10 @@ class _Reader(threading.Thread, ABC):
     def __init__(self, name: str, log: Log, state: AppState, query: str, stop: threading.Event) -> None:
         super().__init__(name=name, daemon=True)
         self.error: str | None = None
-        self._log, self._state, self._query, self._halt = log, state, query, stop
+        self._log = log
+        self._state = state
+        self._query = query
+        self._halt = stop
         self._clock = SystemClock()
 
     def run(self) -> None:

@@ -27,7 +27,10 @@ class Listener(threading.Thread, ABC):
         super().__init__(name=name, daemon=True)
         self.times: list[int] = []
         self.error: str | None = None
-        self._log, self._state, self._query, self._halt = log, state, query, stop
+        self._log = log
+        self._state = state
+        self._query = query
+        self._halt = stop
         self._woken = threading.Event()
 
     def run(self) -> None:

@@ -71,7 +71,8 @@ class NowhereAppender:
     log_us = None
 
     def __init__(self, log: Nowhere, wake: Wake) -> None:
-        self._log, self._wake = log, wake
+        self._log = log
+        self._wake = wake
         self._delivered: list[Delivery] = []
 
     def append(self, record: NewRecord, token: object = None) -> None:

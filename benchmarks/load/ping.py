@@ -34,11 +34,14 @@ class Ping:
 
     def __init__(self, bootstrap: str, firsts: Sequence[str], last: str, every_us: int, until_us: int) -> None:
         self.delays: list[tuple[int, int]] = []
-        self._every_us, self._until_us = every_us, until_us
+        self._every_us = every_us
+        self._until_us = until_us
         self._over_us = until_us + round(STRAGGLERS_S * 1e6)
-        self._firsts, self._last_topic = firsts, last
+        self._firsts = firsts
+        self._last_topic = last
         self._sender, self._hander = (Producer({"bootstrap.servers": bootstrap, **PRODUCER}) for _ in range(2))
-        self._between, self._last = _reading(bootstrap, *firsts), _reading(bootstrap, last)
+        self._between = _reading(bootstrap, *firsts)
+        self._last = _reading(bootstrap, last)
         self._threads = [threading.Thread(target=each) for each in (self._send, self._hand_on)]
 
     def run(self) -> None:

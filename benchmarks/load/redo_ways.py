@@ -67,7 +67,10 @@ class Inline:
     """
 
     def __init__(self, job: RedoJob, intake: InputState, kernel: Kernel, timing: Timing, width_us: int) -> None:
-        self._job, self._intake, self._kernel, self._timing = job, intake, kernel, timing
+        self._job = job
+        self._intake = intake
+        self._kernel = kernel
+        self._timing = timing
         self._width_us = width_us
         self._outputs: dict[int, Output] = {}
 
@@ -106,7 +109,8 @@ class Quiet:
     idle = True
 
     def __init__(self, seconds: float) -> None:
-        self._seconds, self._end = seconds, 0.0
+        self._seconds = seconds
+        self._end = 0.0
 
     def start_job(self) -> None:
         self._end = time.monotonic() + self._seconds
@@ -127,7 +131,9 @@ class SubmittedRedo:
     """
 
     def __init__(self, job: RedoJob, redo: RedoRunner, inline: Inline | None = None) -> None:
-        self._job, self._redo, self._inline = job, redo, inline
+        self._job = job
+        self._redo = redo
+        self._inline = inline
         self._done: RedoDone | None = None
         self._refused = ""
 
@@ -210,9 +216,14 @@ class LiveTurns:
         first: int,
         clock: WallClock = time.monotonic,
     ) -> None:
-        self._records, self._codecs, self._life = records, codecs, life
-        self._intake, self._kernel, self._clock = intake, kernel, clock
-        self._bucket, self._state = Bucket(first), kernel.initial()
+        self._records = records
+        self._codecs = codecs
+        self._life = life
+        self._intake = intake
+        self._kernel = kernel
+        self._clock = clock
+        self._bucket = Bucket(first)
+        self._state = kernel.initial()
         self.due = 0.0
         """When the next one is, by the clock."""
         self.late_s = 0.0

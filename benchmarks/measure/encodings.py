@@ -52,7 +52,8 @@ class _Rows:
 
     def __init__(self, per_record: int) -> None:
         self.per_record = per_record
-        self._schema, self._codec = RowSchema(SCHEMA), ArrowSourceCodec("s", SCHEMA)
+        self._schema = RowSchema(SCHEMA)
+        self._codec = ArrowSourceCodec("s", SCHEMA)
         rows = [events.row(i, START_US + i) for i in range(ROWS)]
         starts = range(0, ROWS - per_record + 1, per_record)
         self.records = [self._schema.checked(rows[at : at + per_record]) for at in starts]

@@ -152,7 +152,8 @@ class _HeldApp:
     """
 
     def __init__(self, stage: Stage, source: PartitionSource, state: AppState, host: str) -> None:
-        self._stage, self._source = stage, source
+        self._stage = stage
+        self._source = source
         source.fill(stage, state, 0, 1 + WARM_BUCKETS)
         self._running = _start(stage, state, host)
         self._progress = Reached(stage, self._running, keyed.QUERY)

@@ -29,7 +29,8 @@ class Driver:
 
     def __init__(self, context: Any, struck: Struck, messages: Log, slots: int) -> None:
         self.name = new_session()
-        self._news, self._over = threading.Event(), threading.Event()
+        self._news = threading.Event()
+        self._over = threading.Event()
         works = {work.node: work.pack() for work in struck.works}
         channels = [TaskChannel(work.node, *redo_feeds(struck.app.name, work.node, 0)) for work in struck.works]
         run = SparkExecutor(context, works, self._news.set)

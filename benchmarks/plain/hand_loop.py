@@ -26,7 +26,9 @@ class OpenWindows:
     """Windows of one second that are open: second -> customer -> count and sum."""
 
     def __init__(self, producer: Producer, results: str, lateness_us: int) -> None:
-        self._producer, self._results, self._lateness_us = producer, results, lateness_us
+        self._producer = producer
+        self._results = results
+        self._lateness_us = lateness_us
         self._open: dict[int, dict[str, list[float]]] = {}
         self._closed = 0
 

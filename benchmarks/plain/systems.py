@@ -81,7 +81,8 @@ class LoopProgram(threading.Thread):
         self.tentative = set[int]()
         self.counted = 0
         self._halt = threading.Event()
-        self._stage, self._results = stage, results
+        self._stage = stage
+        self._results = results
         with (stage.work / f"{results}.log").open("wb") as output:
             self._process = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=output, stderr=output)
         stage.endings.callback(end, self._process)
@@ -116,7 +117,8 @@ class Borealis:
     """The app as `borealis up --host process` starts it, and a live reader in this process."""
 
     def __init__(self, processes: ReplicaProcesses, hearing: Hearing) -> None:
-        self._processes, self._hearing = processes, hearing
+        self._processes = processes
+        self._hearing = hearing
 
     @property
     def processes(self) -> Mapping[psutil.Process, str]:

@@ -146,17 +146,20 @@ CONCLUSIONS = (
     Conclusion("H 275", "an aggregate recovers last, with active standby first", _aggregate_is_slowest),
     Conclusion("H 275", "two input streams cost more with upstream backup and active standby", _two_streams_cost_more),
     Conclusion(
-        "H 301", "the window does not change the overhead of passive standby",
+        "H 301",
+        "the window does not change the overhead of passive standby",
         lambda c: _spread(c.overheads(PASSIVE, tables.by_window, WINDOWS)) < SAME_POINTS,
     ),
     Conclusion(
-        "H 301", "passive standby recovers later, the longer the window",
+        "H 301",
+        "passive standby recovers later, the longer the window",
         lambda c: _rises(c.recoveries(PASSIVE, tables.by_window, WINDOWS)),
     ),
     Conclusion("H 301", "its time beyond 40 ms grows about threefold over five windows", _replay_grows_threefold),
     Conclusion("H 279-287", "upstream backup slows down more with each longer window", _steeper_each_time),
     Conclusion(
-        "H 301", "the smaller the advance, the more passive standby costs",
+        "H 301",
+        "the smaller the advance, the more passive standby costs",
         lambda c: _rises(c.overheads(PASSIVE, tables.by_advance, ADVANCES)),
     ),
     Conclusion("H 301", "passive standby slows down from an advance of 10 on, not before", _flat_then_rises),
@@ -166,12 +169,13 @@ CONCLUSIONS = (
     Conclusion("H 255", "passive standby costs less from an interval of one window on", _knee_at_the_window),
     Conclusion("H 261", "precise recovery adds 16 points to upstream backup, 40 ms to active standby", _precise_costs),
     Conclusion(
-        "H 317", "more operators make passive standby dearer",
+        "H 317",
+        "more operators make passive standby dearer",
         lambda c: _rises(c.overheads(PASSIVE, tables.by_operators, OPERATORS)),
     ),
     Conclusion("H 317", "they slow down upstream backup fast, passive standby slightly", _upstream_grows_fastest),
     Conclusion("H 317", "precise upstream backup costs a fraction even of five operators", _still_a_fraction),
-)  # fmt: skip
+)
 
 
 def judged(results: Results) -> dict[str, bool]:

@@ -96,7 +96,8 @@ class PaperAggregate:
     keeps = True
 
     def __init__(self, window: int, advance: int, cost_us: int, leaves_late: bool) -> None:
-        self._window, self._advance = window, advance
+        self._window = window
+        self._advance = advance
         self._cost_us = cost_us
         self._leaves = -advance if leaves_late else 0
         self._held: deque[PaperTuple] = deque()

@@ -87,13 +87,19 @@ def paper_lines() -> list[PaperLine]:
         *(_row("table 6", "network", r, kinds, [by_kind(r.way, kind) for kind in kinds]) for r in published.TABLE_6),
         *(_row("table 7", "window", r, windows, [by_window(r.way, w) for w in windows]) for r in published.TABLE_7),
         *(_row("table 8", "advance", r, advances, [by_advance(r.way, a) for a in advances]) for r in published.TABLE_8),
-        *_curves("figure 6", "interval ms", intervals, {
-            line: [by_interval(line[0], ms, line[1]) for ms in intervals] for line in LINES
-        }),
-        *_curves("figure 7", "operators", operators, {
-            line: [by_operators(line[0], n, line[1]) for n in operators] for line in LINES
-        }),
-    ]  # fmt: skip
+        *_curves(
+            "figure 6",
+            "interval ms",
+            intervals,
+            {line: [by_interval(line[0], ms, line[1]) for ms in intervals] for line in LINES},
+        ),
+        *_curves(
+            "figure 7",
+            "operators",
+            operators,
+            {line: [by_operators(line[0], n, line[1]) for n in operators] for line in LINES},
+        ),
+    ]
 
 
 def _row(place: str, by: str, row: PublishedRow, columns: Iterable[object], cases: Sequence[PaperCase]) -> PaperLine:

@@ -79,7 +79,10 @@ class PaperWorld:
     def __init__(
         self, setting: PaperSetting, reading: PaperReading, network: QueryNetwork, way: Way, phases: TimerPhases
     ) -> None:
-        self.setting, self.reading, self.network, self.way = setting, reading, network, way
+        self.setting = setting
+        self.reading = reading
+        self.network = network
+        self.way = way
         self.clock = EventClock()
         self.upstream = Upstream(network.inputs, way.logs)
         self.primary = WorkingNode(self.clock, network.build(setting, reading))
@@ -90,15 +93,18 @@ class PaperWorld:
         self.to_secondary, self._primary_out, self._secondary_out, self._from_downstream = links[4:]
         self.level_0 = [[-1] * network.inputs, [-1] * network.inputs]
         self.confirmed: PaperTuple | None = None
-        self.ha_bytes = self.tuple_bytes = 0
+        self.ha_bytes = 0
+        self.tuple_bytes = 0
         self.recovered_us: int | None = None
         self.state_us: int | None = None
         self.detected_us = 0
-        self.replayed = self.log_most = 0
+        self.replayed = 0
+        self.log_most = 0
         self._sent: list[tuple[int, tuple[int, int]]] = []
         self._before: set[tuple[int, int]] = set()
         self._reached: list[int] = []
-        self._speaks = self._failed = False
+        self._speaks = False
+        self._failed = False
         self._begin(phases)
 
     # Usual work -------------------------------------------------------------------------------------------------------

@@ -27,14 +27,20 @@ _ADVICE: tuple[tuple[re.Pattern[str], str], ...] = tuple(
         (r"(multiplication|addition|subtraction) of DECIMAL|more than \d+ digits", "write {casts}"),
         (r"shift", "shift fewer places, or multiply CAST(... AS DECIMAL(38,0)) by powers of two"),
         (r"[Oo]verflow|destination type INT64|to type INT64|INT128", _WHOLE),
-        (r"Casting value .* to type DECIMAL|Could not (cast|convert) .*DECIMAL",
-         "CAST to a DECIMAL of more digits, or TRY_CAST gives null instead"),
-        (r"when casting|[Cc]ould not convert string|invalid .*(date|time|timestamp|interval|blob|UUID)",
-         "TRY_CAST gives null instead, or filter(...) such rows out"),
+        (
+            r"Casting value .* to type DECIMAL|Could not (cast|convert) .*DECIMAL",
+            "CAST to a DECIMAL of more digits, or TRY_CAST gives null instead",
+        ),
+        (
+            r"when casting|[Cc]ould not convert string|invalid .*(date|time|timestamp|interval|blob|UUID)",
+            "TRY_CAST gives null instead, or filter(...) such rows out",
+        ),
         (r"[Mm]alformed JSON|JSON is malformed|not JSON", "filter with json_valid(...), or TRY_CAST"),
         (r"strptime|Could not parse string", "try_strptime(...) gives null instead"),
-        (r"longer than \d+ bytes|take more than|multiplied.* beyond|too many|nested more than",
-         "shorten the text with left(...), or filter(...) such rows out"),
+        (
+            r"longer than \d+ bytes|take more than|multiplied.* beyond|too many|nested more than",
+            "shorten the text with left(...), or filter(...) such rows out",
+        ),
         (r"before the year 1 or after 9999", "filter(...) such times out, or give null with CASE"),
         (r"not valid UTF-8", "take the bytes as binary, or as hex(...)"),
         (r"the path has", "write a path with one '..' at most"),
@@ -43,7 +49,7 @@ _ADVICE: tuple[tuple[re.Pattern[str], str], ...] = tuple(
         (r"combining characters", "filter(...) such texts out"),
         (r"row_max", "select less, or raise `timing: row_max`"),
     )
-)  # fmt: skip
+)
 """What to do about a message of the engine. The first that fits."""
 _OTHERWISE = "filter(...) such rows out, or give null with CASE WHEN"
 

@@ -213,10 +213,12 @@ def _bare(node: Tree) -> bool:
         node.get("type") == "SELECT_NODE"
         and len(node["select_list"]) == 1
         and node["from_table"]["type"] == "EMPTY"
-        and not node["modifiers"] and not node["group_expressions"] and not node["cte_map"]["map"]
+        and not node["modifiers"]
+        and not node["group_expressions"]
+        and not node["cte_map"]["map"]
         and not any(node[part] for part in ("where_clause", "having", "qualify", "sample"))
         and not node["select_list"][0]["alias"]
-    )  # fmt: skip
+    )
 
 
 def check_over(text: str, place: ExpressionPlace, plain: Callable[[Tree], Tree]) -> Expression:

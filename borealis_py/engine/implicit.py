@@ -292,9 +292,12 @@ def _filled(tree: Tree, parts: Sequence[Tree]) -> Tree:
 
 def _column(number: int, alias: str) -> Tree:
     return {
-        "class": "COLUMN_REF", "type": "COLUMN_REF", "alias": alias, "query_location": 0,
+        "class": "COLUMN_REF",
+        "type": "COLUMN_REF",
+        "alias": alias,
+        "query_location": 0,
         "column_names": [f"{PART}{number}"],
-    }  # fmt: skip
+    }
 
 
 def _number(tree: Tree) -> int:

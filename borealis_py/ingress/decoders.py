@@ -114,9 +114,17 @@ def decoder_for(
     keys = RecordKeys(read, spec.key, _keys(source, spec, columns, registry)) if spec.key else None
     only = OnlyValues.of(spec)
     return TopicDecoder(
-        form, spec.stime, spec.stime_unit, row_max_bytes, is_heartbeat, keys, spec.stime_format, only, spec.paths,
+        form,
+        spec.stime,
+        spec.stime_unit,
+        row_max_bytes,
+        is_heartbeat,
+        keys,
+        spec.stime_format,
+        only,
+        spec.paths,
         sql_times,
-    )  # fmt: skip
+    )
 
 
 def _keys(source: str, spec: IngressSpec, columns: Mapping[str, str], registry: SchemaRegistry | None) -> KeyFormat:

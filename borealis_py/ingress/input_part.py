@@ -58,14 +58,26 @@ class InputPart:
         rest = tuple(RefusedRecord(r.place - at, r.reason, r.raw, r.late_us) for r in self.refused if r.place >= at)
         return (
             InputPart(
-                self.partition, self.offsets[:at], self.rows.slice(0, n), self.stimes[:n], self.places[:n], first,
-                int(self.offsets[at]), self.misread,
+                self.partition,
+                self.offsets[:at],
+                self.rows.slice(0, n),
+                self.stimes[:n],
+                self.places[:n],
+                first,
+                int(self.offsets[at]),
+                self.misread,
             ),
             InputPart(
-                self.partition, self.offsets[at:], self.rows.slice(n), self.stimes[n:], self.places[n:] - at, rest,
-                self.after, self.misread,
+                self.partition,
+                self.offsets[at:],
+                self.rows.slice(n),
+                self.stimes[n:],
+                self.places[n:] - at,
+                rest,
+                self.after,
+                self.misread,
             ),
-        )  # fmt: skip
+        )
 
 
 @dataclass(frozen=True, slots=True)

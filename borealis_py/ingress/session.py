@@ -264,9 +264,17 @@ class IngressSession:
         fold, at = owner.end.fold, owner.end.at or {}
         codec = self._codecs[index]
         return InputWriter(
-            owner.target, codec, self._uid, owner.epoch, fold.boundary, fold.last_seq, at, now_us, owner.end.topic_id,
+            owner.target,
+            codec,
+            self._uid,
+            owner.epoch,
+            fold.boundary,
+            fold.last_seq,
+            at,
+            now_us,
+            owner.end.topic_id,
             owner.end.spoken,
-        )  # fmt: skip
+        )
 
     def _step_down(self, why: str) -> None:
         log.warning(why, uid=self._uid)

@@ -143,8 +143,8 @@ class Replica:
     _transactor: Transactor
     """Writes the corrected stream by transactions (R10), in a thread of its own."""
     _unpublished: Unpublished
-    """Reads rows to be published that memory no longer holds, in the writer's thread; `check` raises what it found there.
-    """
+    """Reads rows to be published that memory no longer holds, in the writer's thread; `check` raises its errors in the
+    turn."""
     _resuming: Resuming
     """Where the corrected stream goes on, found in the writer's thread; the error that it found there ends the turn."""
     _writing_to: Bucket

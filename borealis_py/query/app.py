@@ -195,12 +195,34 @@ class App:
         types, paths = split_schema(columns_of(schema, f"topic {name!r}"), f"topic {name!r}")
         columns = check_schema(types, f"topic {name!r}")
         self._ingresses[name] = ingress_of(
-            name, columns, paths, topic=topic, format=format, fields=fields, delimiter=delimiter, nulls=nulls,
-            writer_schema=writer_schema, op=op, decimals=decimals, key=key, key_format=key_format, stime=stime,
-            stime_unit=stime_unit, stime_format=stime_format, stime_sql=stime_sql, lateness=lateness, boundary=boundary,
-            expect=expect, heartbeat=heartbeat, by=by, values=values, other=other, start=start, cluster=cluster,
+            name,
+            columns,
+            paths,
+            topic=topic,
+            format=format,
+            fields=fields,
+            delimiter=delimiter,
+            nulls=nulls,
+            writer_schema=writer_schema,
+            op=op,
+            decimals=decimals,
+            key=key,
+            key_format=key_format,
+            stime=stime,
+            stime_unit=stime_unit,
+            stime_format=stime_format,
+            stime_sql=stime_sql,
+            lateness=lateness,
+            boundary=boundary,
+            expect=expect,
+            heartbeat=heartbeat,
+            by=by,
+            values=values,
+            other=other,
+            start=start,
+            cluster=cluster,
             partitions=partitions,
-        )  # fmt: skip
+        )
         self._sources[name], self._retain[name] = columns, parse_source_retain(retain, f"topic {name!r}")
         return Stream(self, tuple(columns), {"op": "source", "name": name}, ())
 
@@ -256,9 +278,18 @@ class App:
             return self.source(name, schema, partitions).table(key, deleted)
         keys = table_key(key, tuple(columns_of(schema, f"topic {name!r}")))
         changes = self.topic(
-            name, topic, schema, key=keys, key_format=key_format, stime=stime, stime_unit=stime_unit,
-            stime_format=stime_format, lateness=lateness, start="earliest", partitions=partitions,
-        )  # fmt: skip
+            name,
+            topic,
+            schema,
+            key=keys,
+            key_format=key_format,
+            stime=stime,
+            stime_unit=stime_unit,
+            stime_format=stime_format,
+            lateness=lateness,
+            start="earliest",
+            partitions=partitions,
+        )
         return changes.table(key, or_nothing_left(changes.columns, keys, deleted))
 
     def union(self, *streams: Stream) -> Stream:

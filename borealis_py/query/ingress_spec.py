@@ -176,7 +176,7 @@ class IngressSpec(Value):
             "csv": [list(self.fields), self.delimiter, *([list(self.nulls)] if self.nulls else [])],
             "avro": [self.writer_schema],
             "debezium": [self.op, *([self.decimals] if self.decimals else [])],
-        }  # fmt: skip
+        }
         key = list(self.key) if len(self.key) > 1 else next(iter(self.key), None)
         read = [self.format, key, self.stime, self.stime_unit, self.by, list(self.values)]
         where = [self.cluster, self.topic, *read]

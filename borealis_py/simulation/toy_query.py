@@ -106,7 +106,9 @@ class ToyKernel:
         picks: frozenset[int] = frozenset(),
         parts: int = 1,
     ) -> None:
-        self._picks, self._parts, self._part = picks, parts, part_index(node)
+        self._picks = picks
+        self._parts = parts
+        self._part = part_index(node)
         self._fails = fails
         self._width_us = width_us
         self._span = span

@@ -150,7 +150,8 @@ class CountingPicture(ClientPicture):
 
     def __init__(self, origin: int) -> None:
         super().__init__(origin)
-        self.tentative_rows = self.corrected_us = 0
+        self.tentative_rows = 0
+        self.corrected_us = 0
 
     def apply(self, now_us: int, changes: Sequence[Change]) -> None:
         for change in changes:

@@ -39,7 +39,8 @@ class Apart:
 
     def __init__(self, stage: Stage, app: App, names: Sequence[ProcessName], way: RecoveryWay, since_s: int) -> None:
         """Start it, ready but without rows. The arguments are those of `apart`. Raises LaunchError, BenchError."""
-        self.stage, self._names = stage, names
+        self.stage = stage
+        self._names = names
         self._t0 = math.ceil(wall_us() / 1e6) - since_s
         state = stage.describe(app, origin=str(self._t0 * 1_000_000) if since_s else "now")
         processes = ReplicaProcesses(stage.work, state.name)
@@ -50,7 +51,8 @@ class Apart:
         pids = launch.start_processes(state, processes, self._spec, names)
         self.running = Running(state, processes, pids, SystemClock().wall_us() // 1000)
         stage.wait_ready(self.running)
-        self._since_s, self._feeders = since_s, Feeders(stage, state.name)
+        self._since_s = since_s
+        self._feeders = Feeders(stage, state.name)
         self._feeders.wait_ready()
 
     @property

@@ -42,9 +42,13 @@ class Drill:
 
     def __init__(self, app: Apart, way: RecoveryWay, node: str, query: str, window_s: int, stack: ExitStack) -> None:
         """`way`, `window_s`: of the node, which is the query or read by it. `stack`: ends the readers."""
-        self.window_s, self.query = window_s, query
-        self._app, self._way, self._node = app, way, node
-        self._clock, self._rng = SystemClock(), random.Random(window_s)
+        self.window_s = window_s
+        self.query = query
+        self._app = app
+        self._way = way
+        self._node = node
+        self._clock = SystemClock()
+        self._rng = random.Random(window_s)
         self._kills: list[Kill] = []
         stop = threading.Event()
         state, log = app.running.state, app.stage.log

@@ -173,9 +173,15 @@ def _cells(lines: Sequence[PaperLine], results: Results) -> Iterator[dict[str, o
         there = zip(line.columns, line.cases, line.ours(results), line.paper, strict=True)
         for column, case, ours, theirs in there:
             yield {
-                "place": line.place, "way": line.what, "measure": line.measure, line.by: column, "paper": theirs,
-                "lines": line.lines, "ours": ours, **asdict(results[case]),
-            }  # fmt: skip
+                "place": line.place,
+                "way": line.what,
+                "measure": line.measure,
+                line.by: column,
+                "paper": theirs,
+                "lines": line.lines,
+                "ours": ours,
+                **asdict(results[case]),
+            }
 
 
 def _ratios(lines: Sequence[PaperLine], results: Results, holds: Mapping[str, bool]) -> dict[str, float]:

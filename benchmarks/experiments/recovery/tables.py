@@ -49,8 +49,20 @@ def outcome(
         worse=f"Of {len(goals)} goals {len(goals) - len(missed)} are reached"
         + (f", not: {'; '.join(missed)}" if missed else ""),
         columns=[
-            "way", "window>", "kills>", "stands still p50 s>", "longest s>", "predicted s>", "without a kill s>",
-            "tentative>", "repeated, missing>", "bytes %>", "predicted>", "control kB/s>", "CPU %>", "predicted>",
+            "way",
+            "window>",
+            "kills>",
+            "stands still p50 s>",
+            "longest s>",
+            "predicted s>",
+            "without a kill s>",
+            "tentative>",
+            "repeated, missing>",
+            "bytes %>",
+            "predicted>",
+            "control kB/s>",
+            "CPU %>",
+            "predicted>",
         ],
         rows=[
             *(_row(one, written, busy) for one in stills),
@@ -65,7 +77,7 @@ def outcome(
             "goals": [{"goal": what, "reached": met} for what, met in goals.items()],
         },
         panels=_panels(stills, written, busy),
-    )  # fmt: skip
+    )
 
 
 def _setup(stills: Sequence[WayStills], beyond: BeyondX | None) -> str:
@@ -104,10 +116,21 @@ def _row(one: WayStills, written: Sequence[WayBytes], busy: Sequence[WayCores]) 
     first = one.window_s == min(by.window_s for by in written)
     cpu, cpu_foreseen = _cpu(one.way, busy) if first else ("", "")
     return [
-        one.way, f"{one.window_s} s", str(len(one.stills_s)), f"{one.usual_s:.2f}", f"{one.longest_s:.2f}",
-        f"{one.predicted_s:.2f}", f"{max(one.quiet_s):.2f}", str(one.tentative), f"{one.repeated}, {one.missing}",
-        data, foreseen, control, cpu, cpu_foreseen,
-    ]  # fmt: skip
+        one.way,
+        f"{one.window_s} s",
+        str(len(one.stills_s)),
+        f"{one.usual_s:.2f}",
+        f"{one.longest_s:.2f}",
+        f"{one.predicted_s:.2f}",
+        f"{max(one.quiet_s):.2f}",
+        str(one.tentative),
+        f"{one.repeated}, {one.missing}",
+        data,
+        foreseen,
+        control,
+        cpu,
+        cpu_foreseen,
+    ]
 
 
 def _cpu(way: str, busy: Sequence[WayCores]) -> tuple[str, str]:
@@ -121,10 +144,17 @@ def _cpu(way: str, busy: Sequence[WayCores]) -> tuple[str, str]:
 def _beyond_row(of: BeyondX) -> list[str]:
     one = of.stills
     return [
-        f"{one.way}, X = {of.x_s} s", f"{one.window_s} s", str(len(one.stills_s)), f"{one.usual_s:.2f}",
-        f"{one.longest_s:.2f}", f"{one.predicted_s:.2f}", f"{max(one.quiet_s):.2f}", str(one.tentative),
-        f"{one.repeated}, {one.missing}", *[""] * 5,
-    ]  # fmt: skip
+        f"{one.way}, X = {of.x_s} s",
+        f"{one.window_s} s",
+        str(len(one.stills_s)),
+        f"{one.usual_s:.2f}",
+        f"{one.longest_s:.2f}",
+        f"{one.predicted_s:.2f}",
+        f"{max(one.quiet_s):.2f}",
+        str(one.tentative),
+        f"{one.repeated}, {one.missing}",
+        *[""] * 5,
+    ]
 
 
 def _more(value: float, than: float) -> float:

@@ -117,7 +117,8 @@ class Written:
     """A source's log: the claim, then a record a bucket. `bucket`: the next one."""
 
     def __init__(self, app: str, app_uid: str) -> None:
-        self._feed, self._uid = topics.source(app, SOURCE), app_uid
+        self._feed = topics.source(app, SOURCE)
+        self._uid = app_uid
         self._buckets = Buckets(BUCKET_US)
         self.bucket = self._buckets.of(START_US)
         self._seq = 0
@@ -262,7 +263,8 @@ class Loop:
     """A replica's loop, as `run_replica` has it, that notes its turns. `close` it."""
 
     def __init__(self, spec: ReplicaSpec) -> None:
-        self._clock, self._bell = SystemClock(), threading.Event()
+        self._clock = SystemClock()
+        self._bell = threading.Event()
         self._woken = 0.0
         self._turns: list[Turned] = []
         self._opened = ExitStack()

@@ -112,11 +112,12 @@ class SupervisedProcess:
         self.pid, self.due = 0, time.monotonic() + pause_s
         say(
             self.path,
-            "the replica process ended and is not started again" if self.over else
-            "the replica process ended and is started again",
+            "the replica process ended and is not started again"
+            if self.over
+            else "the replica process ended and is started again",
             "info" if known.code == 0 else "error" if self.over else "warning",
             said,
-        )  # fmt: skip
+        )
         with suppress(OSError):  # a full disk, or a directory that is gone
             run_notes.write(f"{self.path}.pid", self._note)
 

@@ -104,14 +104,18 @@ def show(seen: TopicSurvey, cluster: str | None) -> None:
             ["records", "too few records" if seen.rate is None else per_second(seen.rate)],
             ["time of a record", time],
             *(
-                [["come after that time", f"50% within {us(late.p50_us)}, 99% within {us(late.p99_us)}, all within "
-                  f"{us(late.most_us)}"]]
+                [
+                    [
+                        "come after that time",
+                        f"50% within {us(late.p50_us)}, 99% within {us(late.p99_us)}, all within {us(late.most_us)}",
+                    ]
+                ]
                 if late is not None
                 else []
             ),
             ["longest gap of a partition", gap],
         ],
-    )  # fmt: skip
+    )
     if seen.fields:
         print_table(
             "",

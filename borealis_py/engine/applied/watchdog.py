@@ -78,8 +78,11 @@ class Watchdog:
         at = "" if frame is None else _place(traceback.extract_stack(frame)[-1])
         log.warning(
             "function does not return: its query waits, and nothing can end the call but the process's end",
-            function=call.name, rows=call.rows, for_s=round(now - call.started, 1), at=at,
-        )  # fmt: skip
+            function=call.name,
+            rows=call.rows,
+            for_s=round(now - call.started, 1),
+            at=at,
+        )
 
 
 def _place(frame: traceback.FrameSummary) -> str:

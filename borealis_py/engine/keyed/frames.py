@@ -68,9 +68,9 @@ class OverCompiler:
         arguments = tuple(name for name, _, _ in self._computed.values())
         used = set[str]().union(*(_names(replace_aggregates(e.tree, lambda _: "__a")[0]) for e in self._expressions))
         own = tuple(name for name in self._source.schema.names if name.lower() in used)
-        feed = pa.schema([
-            (ROW, _INT), (BACK, _INT), *(rows.schema.field(name) for name in (*arguments, *own)), (agg.POSITION, _INT)
-        ])  # fmt: skip
+        feed = pa.schema(
+            [(ROW, _INT), (BACK, _INT), *(rows.schema.field(name) for name in (*arguments, *own)), (agg.POSITION, _INT)]
+        )
         computed = {name: f"first({q(name)}) FILTER (WHERE {BACK} = 0) AS {q(name)}" for name in own}
         computed |= {f"__a{i}": f"{sql} AS __a{i}" for i, sql in enumerate(self._called(feed))}
         nested = _nested(computed.values())

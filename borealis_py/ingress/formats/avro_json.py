@@ -132,13 +132,19 @@ def _fraction(rest: int, per_second: int) -> str:
 
 
 _READERS: dict[tuple[str, str], Callable[[Any, Mapping[str, Any]], object]] = {
-    ("bytes", "base64"): _base64, ("fixed", "base64"): _base64,
-    ("bytes", "decimal"): _decimal, ("fixed", "decimal"): _decimal, ("record", "variable-decimal"): _variable_decimal,
-    ("fixed", "uuid"): _uuid, ("fixed", "duration"): _duration, ("int", "date"): _date,
-    ("int", "time-millis"): _time("millis"), ("long", "time-micros"): _time("micros"),
+    ("bytes", "base64"): _base64,
+    ("fixed", "base64"): _base64,
+    ("bytes", "decimal"): _decimal,
+    ("fixed", "decimal"): _decimal,
+    ("record", "variable-decimal"): _variable_decimal,
+    ("fixed", "uuid"): _uuid,
+    ("fixed", "duration"): _duration,
+    ("int", "date"): _date,
+    ("int", "time-millis"): _time("millis"),
+    ("long", "time-micros"): _time("micros"),
     **{("long", f"timestamp-{unit}"): _moment(unit, "Z") for unit in _PER_SECOND},
     **{("long", f"local-timestamp-{unit}"): _moment(unit, "") for unit in _PER_SECOND},
-}  # fmt: skip
+}
 """By Avro's type and what it means."""
 
 

@@ -202,10 +202,12 @@ def _type(field: Any) -> AvroType:
         return AvroType("enum")
     return AvroType(
         {
-            field.CPPTYPE_DOUBLE: "double", field.CPPTYPE_FLOAT: "float", field.CPPTYPE_BOOL: "boolean",
+            field.CPPTYPE_DOUBLE: "double",
+            field.CPPTYPE_FLOAT: "float",
+            field.CPPTYPE_BOOL: "boolean",
             field.CPPTYPE_STRING: "bytes" if field.type == field.TYPE_BYTES else "string",
         }.get(field.cpp_type, "long")
-    )  # fmt: skip
+    )
 
 
 def _field_at(message: Any, path: Sequence[str]) -> list[Any] | None:

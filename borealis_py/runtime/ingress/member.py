@@ -222,11 +222,24 @@ class TopicMember:
         status = self._status
         self._tell(
             IngressStatus(
-                status.source, status.ingress, status.topic, status.cluster, found.role, self._uid, status.pid,
-                status.host, now_us, found.inputs, found.detail, status.http, settings.expect_us,
-                tuple(sorted(settings.skipped)), settings.ending, found.absent,
+                status.source,
+                status.ingress,
+                status.topic,
+                status.cluster,
+                found.role,
+                self._uid,
+                status.pid,
+                status.host,
+                now_us,
+                found.inputs,
+                found.detail,
+                status.http,
+                settings.expect_us,
+                tuple(sorted(settings.skipped)),
+                settings.ending,
+                found.absent,
             )
-        )  # fmt: skip
+        )
 
 
 def _missing(report: SessionReport) -> tuple[str, ...]:

@@ -178,10 +178,10 @@ class Seats:
         """Standbys share where two or more do. The task that they share may begin in a redo's slot, as theirs are free
         a moment later."""
         calm = [
-            name for name, one in self._of.items()
-            if one.seat is Seat.OWN and one.settled and one.activity is Activity.IDLES
-            and now_s - one.since_s >= CALM_S
-        ]  # fmt: skip
+            name
+            for name, one in self._of.items()
+            if one.seat is Seat.OWN and one.settled and one.activity is Activity.IDLES and now_s - one.since_s >= CALM_S
+        ]
         there = [one for one in self._of.values() if one.seat is Seat.SHARED]
         idle = sum(one.activity is not Activity.COMPUTES for one in there)
         begun = any(one.at(Seat.SHARED) for one in self._of.values())

@@ -34,7 +34,9 @@ class DelayChecks:
     """Checks everything that is promised about time."""
 
     def __init__(self, world: SimulatedWorld, observer: Observer, sources: Sources) -> None:
-        self.world, self.scenario, self.observer = world, world.scenario, observer
+        self.world = world
+        self.scenario = world.scenario
+        self.observer = observer
         self.closings = {
             machine.name: [
                 (closed, world.log.broker.partition(machine.feed).appended_us[offset])

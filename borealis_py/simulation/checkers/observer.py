@@ -46,7 +46,8 @@ class Observer:
     """Observations of one world. `moment`: called when a replica is at a failpoint."""
 
     def __init__(self, world: SimulatedWorld, moment: Callable[[Failpoint, ReplicaMachine], object]) -> None:
-        self._world, self._moment = world, moment
+        self._world = world
+        self._moment = moment
         s = world.scenario
         self.coverage = Coverage()
         bursts = BURST if any(f.kind in ("burst", "big") for f in s.faults) else 1
@@ -76,7 +77,8 @@ class Observer:
         self._progress_of = {Feed(topics.progress(APP, plan.name)): plan.name for plan in s.nodes}
         for feed in self._progress_of:
             world.log.broker.watchers(feed)[self._see_progress] = None
-        self._rows = self._rows_at = 0
+        self._rows = 0
+        self._rows_at = 0
         self._progress_at: dict[Feed, tuple[Partition, int]] = {}
 
     # What it is notified of -------------------------------------------------------------------------------------------

@@ -99,7 +99,9 @@ class MemoryPlace:
     `note`: what the next file is, for the oracles; `last`: the last that was written here."""
 
     def __init__(self, disks: dict[int, Disk], node: str, replica: int) -> None:
-        self._disks, self._node, self._replica = disks, node, replica
+        self._disks = disks
+        self._node = node
+        self._replica = replica
         self.note = File("", b"")
         self.last: File | None = None
 
@@ -182,7 +184,10 @@ class MemoryCheckpoints(CheckpointStore):
     ) -> None:
         super().__init__(place, query_hash, codec, threaded=False, increments=increments)
         self._here = place
-        self._scheduler, self._rng, self._writing, self._asked = scheduler, rng, writing, asked
+        self._scheduler = scheduler
+        self._rng = rng
+        self._writing = writing
+        self._asked = asked
         self._alive = True
         self._busy: SaveCheckpoint | None = None
 

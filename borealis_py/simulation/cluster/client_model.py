@@ -19,7 +19,8 @@ class ClientPicture:
     """A client that applies all changes delivered to it, and checks their consistency."""
 
     def __init__(self, origin: int) -> None:
-        self.start = self.stable = origin
+        self.start = origin
+        self.stable = origin
         self.rows: dict[int, list[list[Any]]] = {}
         self.tentative: set[int] = set()
         self.arrival: dict[int, int] = {}

@@ -88,9 +88,11 @@ class SimDriver:
     def __init__(
         self, client: MemoryClient, clock: Clock, executor: SimExecutor, node: str, requests: Feed, responses: Feed
     ) -> None:
-        self._rng, self._scheduler = executor.rng, executor.scheduler
+        self._rng = executor.rng
+        self._scheduler = executor.scheduler
         self._due = False
-        self.requests, self.responses = requests, responses
+        self.requests = requests
+        self.responses = responses
         channel = TaskChannel(node, requests, responses)
         executor.wake = self.wake
         self._server = RedoServer(client, [channel], SESSION, executor, SLOTS, self.wake, clock)

@@ -112,7 +112,8 @@ class TopicPlace(MemoryPlace):
 
     def __init__(self, disks: dict[int, Disk], node: str, replica: int, keeper: Keeper) -> None:
         super().__init__(disks, node, replica)
-        self._keeper, self._topic = keeper, keeper.location(self.name)
+        self._keeper = keeper
+        self._topic = keeper.location(self.name)
         keeper.bring(disks[replica], self.name)
 
     def prepare(self) -> None:

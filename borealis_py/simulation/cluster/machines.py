@@ -43,7 +43,8 @@ class SourceMachine(Machine):
         self.failed = 0
         self.take_over = False
         self.clock = LocalClock(wiring.scheduler, 0, skew_us)
-        self._wiring, self._look = wiring, changed
+        self._wiring = wiring
+        self._look = changed
 
     def _make(self, name: str) -> Process | None:
         try:
@@ -87,10 +88,13 @@ class ReplicaMachine(Machine):
         moment: Callable[[Failpoint, ReplicaMachine], object],
     ) -> None:
         super().__init__(f"{wiring.prefix}{node}r{index}", wiring.log, self._make, changed)
-        self.node, self.index = node, index
+        self.node = node
+        self.index = index
         self.skew_us = 0
         self.spec: ReplicaSpec = wiring.spec(node, index)
-        self._wiring, self._after, self._moment = wiring, after, moment
+        self._wiring = wiring
+        self._after = after
+        self._moment = moment
 
     def _make(self, name: str) -> Process | None:
         before = self.zombies[-1] if self.zombies else None

@@ -135,7 +135,8 @@ class Machine:
         self._start = start
         self._changed = changed
         self._made = 0
-        self._down = self._paused = 0
+        self._down = 0
+        self._paused = 0
 
     @property
     def troubled(self) -> bool:

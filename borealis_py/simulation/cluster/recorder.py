@@ -127,7 +127,8 @@ class Recorder:
     """
 
     def __init__(self, scheduler: Scheduler, node: str, replica: int, name: str, known: Collection[Feed]) -> None:
-        self._scheduler, self.known = scheduler, known
+        self._scheduler = scheduler
+        self.known = known
         self.heard = Recording(node, replica, name, turns=[RecordedTurn(scheduler.now_us)])
 
     @property
@@ -160,7 +161,9 @@ class RecordingReader:
     """Implements `log.base.Reader`."""
 
     def __init__(self, reader: Reader, ear: Recorder, broker: Broker) -> None:
-        self._reader, self._ear, self._broker = reader, ear, broker
+        self._reader = reader
+        self._ear = ear
+        self._broker = broker
         self._moved: dict[Feed, int | None] = {}
 
     def open(self, feed: Feed, offset: int) -> None:
@@ -220,7 +223,9 @@ class RecordingAppender:
     """Implements `log.base.Appender`."""
 
     def __init__(self, appender: Appender, ear: Recorder, aside: Mapping[str, Aside]) -> None:
-        self._appender, self._ear, self._aside = appender, ear, aside
+        self._appender = appender
+        self._ear = ear
+        self._aside = aside
 
     def append(self, record: NewRecord, token: object = None) -> None:
         aside = self._aside.get(record.feed.topic)
@@ -259,7 +264,9 @@ class RecordingLog:
     """Implements `log.base.Log`."""
 
     def __init__(self, client: MemoryClient, ear: Recorder, aside: Mapping[str, Aside] = _NOTHING) -> None:
-        self._client, self._ear, self._aside = client, ear, aside
+        self._client = client
+        self._ear = ear
+        self._aside = aside
 
     def reader(self, wake: Wake, seldom: bool = False) -> Reader:
         return RecordingReader(self._client.reader(wake, seldom), self._ear, self._client.log.broker)

@@ -71,7 +71,10 @@ class SimRedos:
         self.adopted = 0
         self.wake: Wake = asleep
         self.rows_us: Callable[[int], int] = _at_once
-        self._opened, self._client, self._spark, self._rng = opened, client, spark, rng
+        self._opened = opened
+        self._client = client
+        self._spark = spark
+        self._rng = rng
         self._scheduler: Scheduler = client.log.scheduler
         self._expected: set[int] = set()
         self._ready: list[RedoResult] = []

@@ -69,7 +69,10 @@ class TrimmingHost:
     """One replica process's trimming. `start` once the process is made."""
 
     def __init__(self, scheduler: Scheduler, client: MemoryClient, trimming: Trimming, deleted: Deleted, seed: int):
-        self._scheduler, self._client, self._trimming, self._deleted = scheduler, client, trimming, deleted
+        self._scheduler = scheduler
+        self._client = client
+        self._trimming = trimming
+        self._deleted = deleted
         self._rng = random.Random(f"trimming {seed} {client.name}")
         self._queue: deque[NewRecord] = deque()
         self._process: ReplicaProcess | None = None

@@ -73,7 +73,8 @@ class SimulatedWorld:
     """
 
     def __init__(self, scenario: Scenario, keep_trace: bool = False, past: Past | None = None) -> None:
-        self.scenario, self.past = scenario, past
+        self.scenario = scenario
+        self.past = past
         self.over = False
         """The app has been begun anew: what is left of this life concerns only the next one."""
         if past is None:
@@ -85,14 +86,16 @@ class SimulatedWorld:
                 poll_records_max=scenario.poll_records_max,
             )
         else:
-            self.scheduler, self.log = past.world.scheduler, past.world.log
+            self.scheduler = past.world.scheduler
+            self.log = past.world.log
         self.start_us = self.scheduler.now_us
         self.rng = random.Random(f"world {scenario.seed}")
         self.log.outcomes, self.log.on_transaction = self._outcome, self._transaction
         self.wiring = Builder(scenario, self.scheduler, self.log, life=0 if past is None else past.lives)
         self.ways = {plan.name: plan.recovery for plan in scenario.nodes}
         """How each node recovers, as last set."""
-        self.buckets, self.origin = self.wiring.buckets, self.wiring.origin
+        self.buckets = self.wiring.buckets
+        self.origin = self.wiring.origin
         self.wiring.make_topics()
         self.commits_unknown = 0
         self.struck: list[Fault] = []
@@ -112,7 +115,8 @@ class SimulatedWorld:
         self.clients = Machine(f"{self.wiring.prefix}client", self.log, self._start_client, self._look)
         self.picture = ClientPicture(self.origin)
         self.latecomer: ClientPicture | None = None
-        self.asked = self.worst_us = 0
+        self.asked = 0
+        self.worst_us = 0
         self.neighbour = self._neighbour()
         self.auditor = Auditor(self.wiring) if scenario.retain is not None and scenario.retain.audited else None
         """Audits its query; None: nobody does."""
@@ -253,7 +257,8 @@ class Past:
     """What a life leaves to the next one: the log, the time, and its survivors."""
 
     def __init__(self, world: SimulatedWorld, survivors: list[LivesOn]) -> None:
-        self.world, self.survivors = world, survivors
+        self.world = world
+        self.survivors = survivors
 
     @property
     def lives(self) -> int:

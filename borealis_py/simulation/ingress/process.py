@@ -46,7 +46,10 @@ class SimIngress:
         """What its session's wall clock has shown at most."""
         self.errors: list[str] = []
         """Why it ended, each time."""
-        self._scheduler, self._memory, self._plan, self._index = scheduler, memory, plan, index
+        self._scheduler = scheduler
+        self._memory = memory
+        self._plan = plan
+        self._index = index
         self._catch_up = catch_up
         self._form = form or JsonFormat(plan.columns)
         self._lives = 0

@@ -32,7 +32,9 @@ class Producers:
         self.sent: dict[bytes, Sent] = {}
         """By value."""
         self.partitions = scenario.partitions
-        self._scheduler, self._memory, self._scenario = scheduler, memory, scenario
+        self._scheduler = scheduler
+        self._memory = memory
+        self._scenario = scenario
         self._rng = random.Random(f"producers {scenario.seed}")
         self._largest = [0] * 16
         self._stopped = False

@@ -28,7 +28,8 @@ class _Lane:
         self.acks: deque[Delivery] = deque()
         self.unheard = 0  # how many of them wait: the writer can hear nothing, or their records are not replicated
         self.broken: str | None = None  # a record was refused: none may follow it, or there would be a gap
-        self.landing_at_us = self.acked_at_us = 0
+        self.landing_at_us = 0
+        self.acked_at_us = 0
 
 
 class MemoryAppender:

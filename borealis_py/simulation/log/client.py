@@ -259,7 +259,8 @@ class MemoryAdmin:
     """Implements `log.base.Admin`."""
 
     def __init__(self, client: Connection, healed: Callable[[], None]) -> None:
-        self._client, self._healed = client, healed
+        self._client = client
+        self._healed = healed
 
     def topics(self) -> list[str]:
         return self._broker().topics()

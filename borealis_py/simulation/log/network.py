@@ -46,7 +46,8 @@ class Link:
 
     def __init__(self, delays: Latencies) -> None:
         self.cuts: list[Cut] = []
-        self.delays = self._base = delays
+        self.delays = delays
+        self._base = delays
         self._slow: list[Latencies] = []
 
     def sends(self, topic: str | None) -> bool:

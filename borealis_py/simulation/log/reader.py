@@ -45,7 +45,8 @@ class MemoryReader:
         self._within_us = 0
         self._due_us: int | None = None
         """When it wakes for what is gathered; None: for nothing."""
-        self.more, self.ripe = False, True
+        self.more = False
+        self.ripe = True
         """See `log.base.Reader`."""
 
     def open(self, feed: Feed, offset: int) -> None:

@@ -27,7 +27,9 @@ class MemoryTopicWatch:
     """Implements `log.foreign.TopicWatch`."""
 
     def __init__(self, client: Connection, topic: str, wake: Wake) -> None:
-        self._client, self._topic, self._wake = client, topic, wake
+        self._client = client
+        self._topic = topic
+        self._wake = wake
         self._count: MemoryQuery[TopicFound] | None = None
         self._ends: MemoryQuery[Mapping[int, Told]] | None = None
         self._ahead = False

@@ -53,7 +53,8 @@ class Simulation:
 
     def __init__(self, scenario: Scenario, keep_trace: bool = False, past: Past | None = None) -> None:
         self.world = SimulatedWorld(scenario, keep_trace, past)
-        self._scenario, self._scheduler = scenario, self.world.scheduler
+        self._scenario = scenario
+        self._scheduler = self.world.scheduler
         self.failpoints = Failpoints(self.world)
         self.observer = Observer(self.world, self.failpoints.come)
         self.healed_us: int | None = None

@@ -28,7 +28,9 @@ class Acks:
     """
 
     def __init__(self, feeds: Sequence[Feed], timing: Timing, span: int, start: int) -> None:
-        self._feeds, self._room, self._step = feeds, timing.outbox_max, said_in_a_step(timing, span)
+        self._feeds = feeds
+        self._room = timing.outbox_max
+        self._step = said_in_a_step(timing, span)
         self._first = True
         self._pieces = dict.fromkeys(feeds, 0)
         self._acked = dict.fromkeys(feeds, 0)
@@ -107,7 +109,9 @@ class Jobs:
     """
 
     def __init__(self, timing: Timing, rows: Callable[[int], int], spark: bool) -> None:
-        self._timing, self._rows, self._spark = timing, rows, spark
+        self._timing = timing
+        self._rows = rows
+        self._spark = spark
         self._job: tuple[RedoJob, bool, int] | None = None
         self._rows_max = timing.redo_rows
         self._given = range(0)

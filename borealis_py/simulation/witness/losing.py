@@ -28,10 +28,13 @@ class Lacking:
 
     def __init__(self, place: ReplicaPlace, heard: Recording, at: Frontiers) -> None:
         self.diverged = False
-        self._place, self._heard, self._at = place, heard, at
+        self._place = place
+        self._heard = heard
+        self._at = at
         self._arrived = not heard.arrives
         self._first = heard.says_from
-        self._begins = self._whole = 0
+        self._begins = 0
+        self._whole = 0
 
     @property
     def unseen(self) -> bool:

@@ -58,7 +58,9 @@ class Queue:
     """The control log of one node as the process `uid` of replica `index` reads it."""
 
     def __init__(self, place: ReplicaPlace, uid: str) -> None:
-        self._place, self._index, self._uid = place, place.replica, uid
+        self._place = place
+        self._index = place.replica
+        self._uid = uid
         self._timing = timing = place.timing
         self._most_missed = -(-timing.suspicion_us // timing.heartbeat_us)
         self._members: dict[int, Member] = {}

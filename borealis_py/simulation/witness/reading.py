@@ -160,8 +160,10 @@ class KnownSource(Known):
 
     def __init__(self, name: str, truth: SourceTruth, origin: int, last: int, start: int, offset: int) -> None:
         super().__init__(name, [name], 1, start)
-        self._closings, self._offsets = truth.closings, [at for _, at in truth.closings]
-        self._origin, self._last = origin, last
+        self._closings = truth.closings
+        self._offsets = [at for _, at in truth.closings]
+        self._origin = origin
+        self._last = last
         self.closed = origin
         self._advance(offset)
 
@@ -188,7 +190,8 @@ class KnownStream(Known):
 
     def __init__(self, name: str, place: ReplicaPlace, replicas: int, start: int) -> None:
         super().__init__(name, place.origins[name], replicas, start)
-        self._last, self._app_uid = place.last, place.app_uid
+        self._last = place.last
+        self._app_uid = place.app_uid
         self._waiting: list[deque[tuple[StreamHeader, int]]] = [deque() for _ in range(replicas)]
         self._parts: list[dict[StreamHeader, dict[int, int]]] = [{} for _ in range(replicas)]
         self._partials: dict[int, dict[int, TentativeWord]] = {}

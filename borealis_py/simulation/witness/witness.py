@@ -46,9 +46,12 @@ class Witness:
     """
 
     def __init__(self, place: ReplicaPlace, heard: Recording, well: Callable[[int, int], bool]) -> None:
-        self.place, self.heard = place, heard
+        self.place = place
+        self.heard = heard
         self.at = Frontiers(heard.bucket, heard.bucket)
-        self.granted = self.asking = self.ready = False
+        self.granted = False
+        self.asking = False
+        self.ready = False
         self.births = Births(heard.bucket, place.width_us)
         self.settings = place.settings()
         self.queue = Queue(place, heard.name)
