@@ -56,7 +56,6 @@ class HeartbeatTimer:
         progress: Bucket,
         checkpoint_bucket: Bucket = NOWHERE,
         runs: bool = True,
-        unheard: bool = False,
     ) -> list[SendHeartbeat]:
         """The heartbeat, if one is due: at each interval, when asking or the role changes, and when a new checkpoint is
         durable.
@@ -64,18 +63,17 @@ class HeartbeatTimer:
         Args:
             ack_s, ack_l: as the log has acknowledged. digests: those not told yet; called if a heartbeat is sent.
             ask: offset of the own ask; None: not read back. progress: first bucket not published, as far as known.
-            runs: the replica speaks; False: it stands by (R17). unheard: it sends none yet, since its former
-                incarnation does.
+            runs: the replica speaks; False: it stands by (R17).
         """
-        if unheard:
-            self._beat_at = now
-            return []
         news = runs is not self._runs or asking != self._asking or checkpoint_bucket > self._checkpoint_bucket
         if now < self.next_us - 2 * self._play_us and not news:
             return []
         if asking and not self._asking:
             self._old_ask = ask  # of an earlier run of asking, whose end has not been read back yet (B26)
-        self._beat_at, self._asking, self._checkpoint_bucket, self._runs = now, asking, checkpoint_bucket, runs
+        self._beat_at = now
+        self._asking = asking
+        self._checkpoint_bucket = checkpoint_bucket
+        self._runs = runs
         ask = None if ask == self._old_ask else ask
         me = self._identity
         self._last = [
@@ -98,6 +96,11 @@ class HeartbeatTimer:
             )
         ]
         return self._last
+
+    def withhold(self, now: MonotonicUs) -> None:
+        """Send no heartbeat in this turn, since the former incarnation still does: the next one is due an interval
+        later."""
+        self._beat_at = now
 
     def again(self, read: Heartbeat | None) -> list[SendHeartbeat]:
         """The last heartbeat once more: its replica steps back, and shows that it has lived. If it sent none, the last

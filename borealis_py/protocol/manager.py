@@ -467,6 +467,9 @@ class Manager:
         self.intake.release_memory(self.f_s, self.f_l, keep_from, self.timing.buffer_rows_max)
 
     def _run_heartbeat(self) -> None:
+        if self.speaking.unheard:
+            self._heart.withhold(self._now)
+            return
         self._effects += self._heart.beat(
             now=self._now,
             state=self.state,
@@ -478,7 +481,6 @@ class Manager:
             progress=self.publishing.frontier,
             checkpoint_bucket=self.checkpointing.checkpoint_bucket,
             runs=self.speaking.runs,
-            unheard=self.speaking.unheard,
         )
 
     def _ask_ends(self, context: PublishContext) -> None:

@@ -78,13 +78,7 @@ def ingress_of(
         QueryError: an argument makes no sense; the message names it and says what does.
     """
     where = f"topic {source!r}"
-    if not isinstance(topic, str) or not _TOPIC.fullmatch(topic) or topic in (".", ".."):
-        raise QueryError(
-            f"{where}: topic={topic!r} is not the name of a Kafka topic: letters, digits, '.', '_' and '-', at most "
-            "249 of them"
-        )
-    if cluster is not None and not (isinstance(cluster, str) and _CLUSTER.fullmatch(cluster)):
-        raise QueryError(f"{where}: cluster={cluster!r}; give a name that stands under `clusters:` in borealis.yaml")
+    _check_place(topic, cluster, where)
     _choose(format, FORMATS, "format", where)
     layout = layout_of(format, schema, where, fields, delimiter, nulls, writer_schema, op, decimals)
     if paths and format in ("csv", "text"):
@@ -132,9 +126,21 @@ def ingress_of(
         inputs=len(named) + other if named else 0,
         start=start,
     )
-    if partitions is None:
-        return spec
-    if by is not None:
+    return spec if partitions is None else _partitioned(spec, partitions, where)
+
+
+def _check_place(topic: object, cluster: object, where: str) -> None:
+    if not isinstance(topic, str) or not _TOPIC.fullmatch(topic) or topic in (".", ".."):
+        raise QueryError(
+            f"{where}: topic={topic!r} is not the name of a Kafka topic: letters, digits, '.', '_' and '-', at most "
+            "249 of them"
+        )
+    if cluster is not None and not (isinstance(cluster, str) and _CLUSTER.fullmatch(cluster)):
+        raise QueryError(f"{where}: cluster={cluster!r}; give a name that stands under `clusters:` in borealis.yaml")
+
+
+def _partitioned(spec: IngressSpec, partitions: object, where: str) -> IngressSpec:
+    if spec.by is not None:
         raise QueryError(f"{where}: partitions= does not go with by=: there is one input for each of the values")
     if isinstance(partitions, bool) or not isinstance(partitions, int) or not 1 <= partitions <= PARTITIONS_MOST:
         raise QueryError(

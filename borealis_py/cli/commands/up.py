@@ -99,16 +99,11 @@ def up(
     die are restarted by a small supervisor, until `borealis down`.
     """
     check_host(host, master)
-    from borealis_py.app.clocks import ahead_of_broker_us
     from borealis_py.app.loader import load_spec
     from borealis_py.app.process_spec import ProcessSpec
     from borealis_py.app.replicas import ReplicaProcesses
-    from borealis_py.app.source_ended import ended_sources
-    from borealis_py.app.timing import differences
     from borealis_py.app.up_lock import alone
-    from borealis_py.log.clock import apart
     from borealis_py.node.code_storage import StoredCode
-    from borealis_py.query import format_duration
     from borealis_py.runtime.lean_imports import hidden
 
     context = open_context(bootstrap, data_dir, http)
@@ -118,7 +113,6 @@ def up(
     with hidden("pandas"):  # the engine would load it, for 0.2 s, and has no use for it here
         from borealis_py.app import launch
         from borealis_py.app.check import check_places
-        from borealis_py.app.settings import kept_too_short_now
         from borealis_py.app.topics import AppTopics
 
         reports = launch.check(spec, timing)
@@ -147,47 +141,78 @@ def up(
     fit_segments(context.log, state)
     accept_all_times(context.log, state.spec, known)
     say_copies(state.spec, context, known)
+    given = ctx.get_parameter_source("origin")
+    asked = origin if given is not None and given.name == "COMMANDLINE" else None
+    _say_description(context, before, state, asked)
+    if describe_only:
+        say(f"app {state.name} is described at {context.log.bootstrap}", "bold green")
+        return
+    if before is not None:
+        _say_unlike_running(before, state, processes)
+        _say_all_ended(context, state)
+    replicas = ProcessSpec.of(context.config, context.log, host, master)
+    _start(context, state, processes, replicas, not no_restart, take_over)
+
+
+def _say_description(context: Context, before: AppState | None, state: AppState, asked: str | None) -> None:
+    """What a user should know of the app as it is described now.
+
+    Args:
+        before: as it was described before; None: it was not.
+        asked: the origin that the command line names, if it does.
+    """
+    from borealis_py.app.clocks import ahead_of_broker_us
+    from borealis_py.app.settings import kept_too_short_now
+    from borealis_py.app.timing import differences
+    from borealis_py.log.clock import apart
+    from borealis_py.query import format_duration
+
     if differs := apart(ahead_of_broker_us(context.log, state.name)):
         say(f"{differs}: results are right all the same, but set it: a publisher here may go by it", "yellow")
-    if before is not None:
-        given = ctx.get_parameter_source("origin")
-        if given is not None and given.name == "COMMANDLINE":
-            _tell_origin(state, origin)
+    if before is not None and asked is not None:
+        _tell_origin(state, asked)
     if before is not None and (other := differences(before.timing, state.timing)):
         say(f"timing of app {state.name}: {', '.join(other)}", "yellow")
     for query, why in kept_too_short_now(state).items():
         least = format_duration(state.threshold_us(query))
         say(f"{why}. `borealis retain {query} {least}` keeps enough, `borealis threshold` waits less", "yellow")
-    if describe_only:
-        say(f"app {state.name} is described at {context.log.bootstrap}", "bold green")
+
+
+def _say_unlike_running(before: AppState, state: AppState, processes: ReplicaProcesses) -> None:
+    """In what the processes that run differ from the description: only a new start would follow it."""
+    from borealis_py.app import launch
+
+    if not processes.running():
         return
-    if before is not None and processes.running():
-        for node, (old, new) in launch.resized(before, state).items():
-            say(
-                f"node {node} has {new} replicas now, {old} before: running processes still read {old}; "
-                "`borealis down` and `borealis up` have all of them read",
-                "yellow",
-            )
-        for process in launch.surplus(state, processes):
-            say(
-                f"{process} goes on, and the app's file has no such replica any more: `borealis down` and "
-                "`borealis up` end it",
-                "yellow",
-            )
-        for source in launch.waits_changed(before, state):
-            say(
-                f"source {source}: its ingresses run as they were started; `borealis down` and `borealis up` have them "
-                "wait as the app's file says now",
-                "yellow",
-            )
-    if before is not None and all((ended := ended_sources(context.log, state)).values()):
+    for node, (old, new) in launch.resized(before, state).items():
+        say(
+            f"node {node} has {new} replicas now, {old} before: running processes still read {old}; "
+            "`borealis down` and `borealis up` have all of them read",
+            "yellow",
+        )
+    for process in launch.surplus(state, processes):
+        say(
+            f"{process} goes on, and the app's file has no such replica any more: `borealis down` and "
+            "`borealis up` end it",
+            "yellow",
+        )
+    for source in launch.waits_changed(before, state):
+        say(
+            f"source {source}: its ingresses run as they were started; `borealis down` and `borealis up` have them "
+            "wait as the app's file says now",
+            "yellow",
+        )
+
+
+def _say_all_ended(context: Context, state: AppState) -> None:
+    from borealis_py.app.source_ended import ended_sources
+
+    if all((ended := ended_sources(context.log, state)).values()):
         say(
             f"every source of app {state.name} has ended ({', '.join(ended)}): nothing can follow END, so no row will "
             "come. `borealis up --reset` begins anew",
             "yellow",
         )
-    replicas = ProcessSpec.of(context.config, context.log, host, master)
-    _start(context, state, processes, replicas, not no_restart, take_over)
 
 
 def _tell_origin(state: AppState, asked: str) -> None:
