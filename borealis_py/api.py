@@ -37,7 +37,7 @@ from borealis_py.query.spec import count_of
 from borealis_py.query.units import parse_duration
 from sunion.bucket import Buckets
 
-logger = structlog.get_logger("borealis.client")
+logger = structlog.get_logger(__package__)
 
 ViewName = Literal["corrected", "live", "raw"]
 Boundary = Literal["clock", "data", "paced"]

@@ -23,7 +23,7 @@ from borealis_py.protocol.redo import MEASURED, RedoFailed, RedoJob, RedoPlace, 
 from reconcile import rpc
 from reconcile.redo_job import pack_job, unpack_result
 
-log = structlog.get_logger("borealis.redo")
+log = structlog.get_logger(__package__)
 
 TAKE_US = 1_300_000
 """A driver accepts or refuses a job sooner than this where nothing is busy; a job without either reply fails."""

@@ -20,7 +20,7 @@ from borealis_py.log.clock import Clock
 from reconcile import rpc
 from reconcile.redo_job import PackedDone, PackedFailed
 
-log = structlog.get_logger("borealis.redo")
+log = structlog.get_logger(__package__)
 
 WAIT_US = 1_000_000
 """A job that has waited this long for a slot is refused: the replica is sooner done inline."""

@@ -26,7 +26,7 @@ STATE_BYTES_MAX = 16 << 20
 """A job with more state is not sent; the redo runs inline: the way there and back would take longer than it may."""
 
 PARTS_MAX = JOB_BYTES_MAX // ENVELOPE_BYTES_MAX + 1
-log = structlog.get_logger("borealis.redo")
+log = structlog.get_logger(__package__)
 
 
 class MessageChunk(msgspec.Struct, array_like=True, frozen=True):

@@ -110,7 +110,7 @@ def _first_line(text: str, java: Any) -> str:
     try:
         text = str(java.getMessage()) or text
     except Exception:
-        logging.getLogger(__name__).debug("no message from a dead JVM")
+        logging.getLogger(__package__).debug("no message from a dead JVM")
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     # Python's own exception, where there is one, is the last line that looks like "Name: message".
     python = [x for x in lines if x.split(":")[0].endswith(("Error", "Exception")) and " " not in x.split(":")[0]]

@@ -35,7 +35,7 @@ from borealis_py.query.spec import AppSpec
 from reconcile.audit import Audited
 from sunion.units import Bucket, Offset
 
-log = structlog.get_logger("borealis.audit")
+log = structlog.get_logger(__package__)
 MAGIC = b"BZAUD1\n"
 KEEP = 2
 WRITTEN_S = 15.0

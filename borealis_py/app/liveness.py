@@ -22,7 +22,7 @@ from borealis_py.log.messages import Status, decode
 from borealis_py.log.numbers import Number
 from borealis_py.log.unreadable import ignored
 
-_log = structlog.get_logger("borealis.app")
+_log = structlog.get_logger(__package__)
 
 WATCH_S = 1.5
 """How long to watch; a replica sends a heartbeat every 0.2 s."""

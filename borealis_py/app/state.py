@@ -44,7 +44,7 @@ from borealis_py.query.retention import Keep
 from borealis_py.query.spec import AppSpec
 
 S = TypeVar("S", bound=SettingOfLife)
-_log = structlog.get_logger("borealis.app")
+_log = structlog.get_logger(__package__)
 
 RECENT_MS = 60_000
 """How far back to search for statuses at first: a replica writes one per second."""

@@ -15,7 +15,7 @@ from borealis_py.query.times import before_1970
 from borealis_py.query.units import format_duration, looks_like
 from sunion.lateness import Lateness
 
-log = structlog.get_logger("borealis.publisher")
+log = structlog.get_logger(__package__)
 
 WARN_US = 60_000_000
 """Minimum interval between warnings of late rows."""

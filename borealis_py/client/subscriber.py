@@ -38,7 +38,7 @@ from sunion.model import Kind, StreamRecord
 from sunion.units import Bucket, MonotonicUs
 from sunion.view import Change
 
-log = structlog.get_logger("borealis.subscriber")
+log = structlog.get_logger(__package__)
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,7 +24,7 @@ from borealis_py.ingress.watermark import NEVER, Watermarks
 from borealis_py.log.base import GATHERED_US, NewRecord
 from sunion.model import FOREVER
 
-log = structlog.get_logger("borealis.ingress")
+log = structlog.get_logger(__package__)
 
 Bools = npt.NDArray[np.bool_]
 

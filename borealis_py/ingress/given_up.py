@@ -8,7 +8,7 @@ import structlog
 
 from borealis_py.ingress.gone_partitions import GonePartitions
 
-log = structlog.get_logger("borealis.ingress")
+log = structlog.get_logger(__package__)
 
 
 class GivenUp:

@@ -31,7 +31,7 @@ from borealis_py.log.base import EndsQuery, Log, Wake
 from borealis_py.log.foreign import ForeignLog
 from borealis_py.query.names import base_name
 
-log = structlog.get_logger("borealis.ingress")
+log = structlog.get_logger(__package__)
 
 PATIENCE_US, PATIENCE_STEP_US = 1_000_000, 200_000
 """A standby takes over when it has heard nothing for the first, and the second times its index."""

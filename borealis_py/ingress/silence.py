@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import structlog
 
-log = structlog.get_logger("borealis.ingress")
+log = structlog.get_logger(__package__)
 
 SILENT_US = 2_000_000
 """An owner that has not learned the topic's ends for this long, or not read back a record of its own, is silent."""

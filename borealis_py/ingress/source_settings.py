@@ -16,7 +16,7 @@ from borealis_py.log.messages import EndOfSource, ExpectedSilence, PartitionSkip
 from borealis_py.log.unreadable import ignored, small_number
 from borealis_py.types.values import short
 
-log = structlog.get_logger("borealis.settings")
+log = structlog.get_logger(__package__)
 
 
 @dataclass(frozen=True, slots=True)

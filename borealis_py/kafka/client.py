@@ -18,8 +18,8 @@ from borealis_py.kafka.access.rights import missing_right
 from borealis_py.log.base import Feed, LogError, LogUnreachable, Record
 from borealis_py.log.topics import RECORD_BYTES_MAX
 
-log = logging.getLogger("borealis_py.kafka")
-events = structlog.get_logger("borealis.kafka")
+log = logging.getLogger(__package__)
+events = structlog.get_logger(__package__)
 
 PORT = 9092
 """Of an address that names none, as librdkafka takes it."""

@@ -19,7 +19,7 @@ from borealis_py.log.unreadable import ignored, small_number
 from borealis_py.protocol.trimming import Need, ReplicaName
 from sunion.units import Bucket, Offset
 
-log = structlog.get_logger("borealis.acks")
+log = structlog.get_logger(__package__)
 
 VERSION = 1
 AUDIT = "audit"

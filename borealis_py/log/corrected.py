@@ -19,7 +19,7 @@ from borealis_py.query.names import base_name
 from sunion.bucket import Buckets
 from sunion.model import Output, Reject, TupleId
 
-log = structlog.get_logger("borealis.progress")
+log = structlog.get_logger(__package__)
 
 
 class Progress(msgspec.Struct, frozen=True):

@@ -15,7 +15,7 @@ from borealis_py.log.base import Feed, LogError, Lookup, Record
 from borealis_py.log.messages import Description, decode
 from borealis_py.log.unreadable import ignored
 
-log = structlog.get_logger("borealis.life")
+log = structlog.get_logger(__package__)
 
 APP_KEY = "app"
 DESCRIPTION_VERSION = 2

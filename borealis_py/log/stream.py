@@ -46,7 +46,7 @@ from sunion.model import (
     Undo,
 )
 
-log = structlog.get_logger("borealis.stream")
+log = structlog.get_logger(__package__)
 
 LETTER_BYTES = 100
 """Size of a dead letter apart from its raw bytes and reason."""

@@ -32,7 +32,7 @@ WRITE_S = 20.0
 
 PARTS_MAX = 2**20
 """Of a file: more than a thousand gigabytes."""
-log = structlog.get_logger("borealis.checkpoint")
+log = structlog.get_logger(__package__)
 
 
 class Part(msgspec.Struct, array_like=True, frozen=True):

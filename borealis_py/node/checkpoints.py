@@ -31,7 +31,7 @@ from borealis_py.protocol.trimming import KeptCheckpoint
 from borealis_py.protocol.turn import SaveCheckpoint
 from sunion.units import Bucket, Offset
 
-log = structlog.get_logger("borealis.checkpoint")
+log = structlog.get_logger(__package__)
 KEEP = 3
 """So many bases are kept, each with the increments behind it: any two files may be lost."""
 CLOSE_S = 5.0

@@ -34,7 +34,7 @@ from borealis_py.query.recovery import RecoveryPlan
 from borealis_py.query.retention import AUDITED, Keep
 from borealis_py.query.spec import QuerySpec, Serves
 
-log = structlog.get_logger("borealis.settings")
+log = structlog.get_logger(__package__)
 
 ALL = Retain(None)
 

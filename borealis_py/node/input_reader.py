@@ -34,7 +34,7 @@ from sunion.model import SourceRecord, StreamRecord
 from sunion.union import Mark
 from sunion.units import Bucket, MonotonicUs, Offset
 
-log = structlog.get_logger("borealis.inlet")
+log = structlog.get_logger(__package__)
 
 CONTROL_TAIL = 2_000
 """Heartbeats read at start. They contain the offsets of their asks, so a recent tail yields the whole queue (B26)."""

@@ -33,7 +33,7 @@ from sunion.portion import Most, Portion, end_of
 from sunion.union import Mark
 from sunion.units import Bucket
 
-log = structlog.get_logger("borealis.peers")
+log = structlog.get_logger(__package__)
 
 ALL = Most(2**62, 2**62, 2**62)
 """No limit: a state needs all output before it."""

@@ -85,7 +85,7 @@ from sunion.bucket import Buckets
 from sunion.errors import RetentionLost
 from sunion.units import Bucket, MonotonicUs
 
-log = structlog.get_logger("borealis.replica")
+log = structlog.get_logger(__package__)
 
 
 class Replica:

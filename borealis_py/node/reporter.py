@@ -69,7 +69,7 @@ class Reporter:
         self._seen = seen
         self._due = 0
         self._key = f"{spec.node}/{spec.replica}".encode()
-        self._log = structlog.get_logger("borealis.replica").bind(node=spec.node, replica=spec.replica)
+        self._log = structlog.get_logger(__package__).bind(node=spec.node, replica=spec.replica)
         self._memory = memory_watch()
         self._clock_watch = ClockWatch()
         self.checkpoint_wall_us = 0

@@ -22,7 +22,7 @@ from borealis_py.log.mending import Mender
 from borealis_py.log.progress import ProgressLost, Published
 from borealis_py.node.spec import ReplicaSpec
 
-log = structlog.get_logger("borealis.progress")
+log = structlog.get_logger(__package__)
 
 
 class Inputs(Protocol):

@@ -33,7 +33,7 @@ from borealis_py.protocol.states import ReplicaState
 from reconcile.redo_client import RedoRouter, RedoRunner
 from sunion.errors import RetentionLost
 
-log = structlog.get_logger("borealis.replica")
+log = structlog.get_logger(__package__)
 
 MakeRedos = Callable[[Kernel, Wake, RedoRunner], RedoRouter]
 

@@ -20,7 +20,7 @@ from borealis_py.query.recovery import ACTIVE, RecoveryPlan
 from borealis_py.query.spec import Partitioning, Serves, count_of
 from sunion.model import Input
 
-_logger = structlog.get_logger("borealis.checkpoint")
+_logger = structlog.get_logger(__package__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

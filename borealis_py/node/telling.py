@@ -18,7 +18,7 @@ from borealis_py.protocol.incarnation import Disagreement
 from borealis_py.query.names import base_name
 from sunion.units import MonotonicUs
 
-log = structlog.get_logger("borealis.settings")
+log = structlog.get_logger(__package__)
 
 AGAIN_US = 2_000_000
 """After this long, what was not read back is taken for lost."""

@@ -18,7 +18,7 @@ from borealis_py.node.pulse import repeating
 from borealis_py.node.replica import Replica
 from borealis_py.node.trimmer import Trims
 
-log = structlog.get_logger("borealis.trimming")
+log = structlog.get_logger(__package__)
 
 END_S = 2.0
 """How long the end of a replica waits for a request that is on its way."""

@@ -16,7 +16,7 @@ from prometheus_client.registry import Collector
 from borealis_py.observe.metrics import ReplicaCollector, registry
 from borealis_py.observe.status_registry import StatusRegistry
 
-log = structlog.get_logger("borealis.http")
+log = structlog.get_logger(__package__)
 
 TEXT = "text/plain; charset=utf-8"
 METHODS = ("GET", "HEAD")

@@ -20,7 +20,7 @@ import structlog
 from borealis_py.config.address import Address, HttpUnavailable
 from borealis_py.observe.http_routes import Response, Routes, say
 
-log = structlog.get_logger("borealis.http")
+log = structlog.get_logger(__package__)
 
 AT_ONCE = 8
 """Maximum number of concurrent connections; more are refused, so that threads cannot take the loops' time."""

@@ -19,7 +19,7 @@ from borealis_py.node.spec import ReplicaSpec
 from borealis_py.protocol.incarnation import Heartbeat
 from borealis_py.runtime.specs import of_run
 
-_log = structlog.get_logger("borealis.runtime")
+_log = structlog.get_logger(__package__)
 
 WATCH_S = 1.5
 LOOK_S = 0.05

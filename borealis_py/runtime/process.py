@@ -55,7 +55,7 @@ from borealis_py.runtime.index_in_use import IndexTaken, ensure_free
 from borealis_py.runtime.process_notes import ProcessNotes
 from borealis_py.runtime.specs import replica_spec
 
-log = structlog.get_logger("borealis.host")
+log = structlog.get_logger(__package__)
 
 NOT_STARTED = (
     LogError,

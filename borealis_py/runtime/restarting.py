@@ -13,7 +13,7 @@ from borealis_py.node.run import LostWhileRunning
 from borealis_py.node.spec import ReplicaSpec
 from borealis_py.runtime.ends import end_of
 
-log = structlog.get_logger("borealis.host")
+log = structlog.get_logger(__package__)
 
 RESTART_S = 1.0
 """Pause before a failed loop is restarted."""

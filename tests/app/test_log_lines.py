@@ -20,7 +20,7 @@ NUMBERS = "bucket 17959000239 ran without paris, completeness 0.50"
 
 
 def written(event: str, **fields: Any) -> str:
-    said = {"event": event, "level": "info", "logger": "borealis.replica", "timestamp": "2026-11-28T21:07:06.767033Z"}
+    said = {"event": event, "level": "info", "logger": "borealis_py.node", "timestamp": "2026-11-28T21:07:06.767033Z"}
     return json.dumps({**fields, **said})
 
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import structlog
 
-log = structlog.get_logger("borealis.functions")
+log = structlog.get_logger(__package__)
 
 LONG_S = 5.0
 """How long a call may take until the log says so, in seconds; again after twice as long, and so on."""

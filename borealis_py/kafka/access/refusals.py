@@ -15,7 +15,7 @@ from enum import Enum
 from confluent_kafka import Consumer, KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient
 
-log = logging.getLogger("borealis_py.kafka")
+log = logging.getLogger(__package__)
 
 RECENT_S = 60.0
 """For how long a cause counts: while it lasts it is given again with each attempt to connect."""

@@ -25,7 +25,7 @@ from sunion.source import SourceFold
 from sunion.union import Mark
 from sunion.units import NOWHERE
 
-log = structlog.get_logger("borealis.checkpoint")
+log = structlog.get_logger(__package__)
 MAGIC = b"BZCK2\n"
 MAGIC_1 = b"BZCK1\n"
 """Of versions without increments. Their files are read, as bases."""

@@ -18,7 +18,7 @@ from borealis_py.node.spec import ReplicaSpec
 from borealis_py.protocol.settings import Timing
 from borealis_py.query.recovery import RecoveryPlan, RecoveryWay
 
-log = structlog.get_logger("borealis.settings")
+log = structlog.get_logger(__package__)
 
 STANDBY_BEAT_US = 100_000
 INCREMENTS_MAX, INCREMENTS_US = 240, 600_000_000

@@ -25,7 +25,7 @@ from borealis_py.protocol.roles.idle_standby import CALM, IdleStandby
 from borealis_py.protocol.turn import EmitEvent, ExitReplica, SendHeartbeat
 from sunion.units import Bucket, MonotonicUs
 
-log = structlog.get_logger("borealis.replica")
+log = structlog.get_logger(__package__)
 
 DEAF_US = 10_000_000
 """After so long without a heartbeat, or one of its own, a standby looks whether there are any. If it has not read those

@@ -14,7 +14,7 @@ from borealis_py.node.recovering.standby import Standby, pulse_us
 from borealis_py.node.reporter import StatusListener
 from borealis_py.node.spec import ReplicaSpec
 
-log = structlog.get_logger("borealis.replica")
+log = structlog.get_logger(__package__)
 
 
 class SpareAppender:

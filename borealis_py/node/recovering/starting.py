@@ -28,7 +28,7 @@ from sunion.errors import RetentionLost
 from sunion.union import Mark
 from sunion.units import Bucket
 
-log = structlog.get_logger("borealis.replica")
+log = structlog.get_logger(__package__)
 
 SAID_TAIL = 256
 """Offsets at a topic's end in which to look for how far its replica got: an older incarnation may have got further."""

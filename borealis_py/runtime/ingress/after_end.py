@@ -17,7 +17,7 @@ from borealis_py.log.base import Log, LogError
 from borealis_py.log.description import OtherLife, OtherVersion, check_life
 from borealis_py.runtime.ends import end_of
 
-log = structlog.get_logger("borealis.ingress")
+log = structlog.get_logger(__package__)
 
 LOOK_S = 5.0
 """How often it looks whether the app was begun anew: its topics have not ended in the app's new life."""

@@ -19,7 +19,7 @@ from borealis_py.log.messages import encode
 from borealis_py.runtime.ingress.after_end import REMARK
 from borealis_py.runtime.ingress.member import TopicMember
 
-log = structlog.get_logger("borealis.ingress")
+log = structlog.get_logger(__package__)
 
 STOP_LOOK_S = 0.1
 """Maximum time until a signal takes effect."""

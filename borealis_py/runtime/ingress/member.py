@@ -18,7 +18,7 @@ from borealis_py.ingress.source_settings import NOTHING_SET, SourceSettings
 from borealis_py.log.base import LogError
 from borealis_py.log.ingress_status import AbsentField, IngressInput, IngressRole, IngressStatus
 
-log = structlog.get_logger("borealis.ingress")
+log = structlog.get_logger(__package__)
 
 RESTART_US = 1_000_000
 """Pause before a failed session is begun again."""

@@ -36,7 +36,7 @@ from borealis_py.runtime.spark.standby_task import StandbyTask
 from reconcile.redo_server import RedoServer, TaskChannel
 from reconcile.spark_executor import SparkExecutor, explain
 
-log = structlog.get_logger("borealis.host")
+log = structlog.get_logger(__package__)
 
 LOOK_S = 0.5
 TURN_S = 0.1

@@ -33,7 +33,7 @@ from borealis_py.runtime.spark.slot_monitor import SlotMonitor
 from borealis_py.runtime.spark.slot_plan import LATER_SLOTS_S, SlotPlan, await_slots, reach, redos_for
 from borealis_py.runtime.specs import work_of
 
-log = structlog.get_logger("borealis.host")
+log = structlog.get_logger(__package__)
 
 PAUSE_S = 1.0
 PAUSE_MAX_S = 30.0

@@ -13,7 +13,7 @@ from borealis_py.log.messages import encode
 from borealis_py.node.reporter import StatusListener, StatusSnapshot, ignore_status
 from borealis_py.node.spec import ReplicaSpec
 
-log = structlog.get_logger("borealis.host")
+log = structlog.get_logger(__package__)
 
 WRITTEN_S = 2.0
 

@@ -42,7 +42,7 @@ from sunion.bucket import Buckets
 from sunion.source import SourceFold
 from sunion.units import Bucket, Offset
 
-log = structlog.get_logger("borealis.host")
+log = structlog.get_logger(__package__)
 
 _ENDS: dict[str, type[Exception]] = {"lost": LostWhileRunning, **{end.kind: end.type for end in ENDS}}
 

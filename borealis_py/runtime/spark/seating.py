@@ -16,7 +16,7 @@ from borealis_py.query.recovery import RecoveryWay
 from borealis_py.runtime.spark.replica_task import NodeTask
 from borealis_py.runtime.spark.seats import Activity, Seat, Seats
 
-log = structlog.get_logger("borealis.host")
+log = structlog.get_logger(__package__)
 
 WAIT_S = 0.5
 COMPUTING = ("STABLE", "UPSTREAM_FAILURE", "STABILIZATION")

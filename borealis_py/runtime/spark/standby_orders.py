@@ -14,7 +14,7 @@ from borealis_py.runtime.restarting import TaskDied
 from borealis_py.runtime.spark.replica_task import TaskEnd
 from reconcile.rpc import IncarnationEnd, IncarnationOrder, StandbysReport
 
-log = structlog.get_logger("borealis.host")
+log = structlog.get_logger(__package__)
 
 AGAIN_S = 1.0
 """How often orders are sent again until the task has reported them."""

@@ -23,7 +23,7 @@ from borealis_py.runtime.spark.replica_task import NodeTask, TaskEnd
 from reconcile import rpc
 from reconcile.redo_client import ReplyReader
 
-log = structlog.get_logger("borealis.host")
+log = structlog.get_logger(__package__)
 
 LOOK_S = 0.5
 """How long nothing is looked at if nothing arrives."""
