@@ -16,7 +16,7 @@ from borealis_py.kafka.broker import LocalBroker, free_port
 from borealis_py.kafka.errors import BrokerError
 from borealis_py.log import unreadable
 from tests.examples import examples
-from tests.support import whole_run
+from tests.support import strict, whole_run
 from tests.support.wheel import build
 from tests.tiers import plugin
 from tests.tiers.plugin import (  # noqa: F401  hooks
@@ -53,6 +53,15 @@ def logs_as_installed() -> Iterator[None]:
 def nothing_ignored() -> None:
     """What another test's readers could not read is logged again where it lies in this one's log."""
     unreadable.forget()
+
+
+@pytest.fixture(autouse=True)
+def unknown_fields_refused(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Unless the test has the mark `later_version`: it is about fields that the product does not know and ignores."""
+    with pytest.MonkeyPatch.context() as patch:
+        if request.node.get_closest_marker("later_version") is None:
+            strict.refuse_unknown(patch)
+        yield
 
 
 @pytest.fixture(autouse=True)

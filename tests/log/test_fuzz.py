@@ -18,7 +18,7 @@ from tests.support.file_readers import FILE_READERS
 from tests.support.mangled import mangled, read
 from tests.support.readers import READERS
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(1200 + FUZZ)]
+pytestmark = [pytest.mark.slow, pytest.mark.later_version, pytest.mark.timeout(1200 + FUZZ)]
 ALL = READERS | FILE_READERS
 MORE_KB = 400_000
 """What all that is read of one reader may add to the most that this process has needed."""

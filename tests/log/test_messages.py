@@ -53,6 +53,19 @@ def test_a_heartbeat_with_impossible_numbers_is_none(wrong: dict[str, Any]) -> N
         read_beat(key, value, "n")
 
 
+LATER = msgspec.json.encode({**msgspec.to_builtins(BEAT), "later": 1})
+
+
+@pytest.mark.later_version
+def test_a_field_of_a_later_version_is_ignored() -> None:
+    assert read_beat(b"n/1", LATER, "n") == BEAT
+
+
+def test_a_field_that_a_builder_has_made_up_is_an_error_in_tests() -> None:
+    with pytest.raises(AssertionError, match="later"):
+        read_beat(b"n/1", LATER, "n")
+
+
 @pytest.mark.parametrize("key", [None, b"", b"1", b"n/0", b"m/1", b"n/1/2"])
 def test_a_heartbeat_under_another_key_is_none(key: bytes | None) -> None:
     assert read_beat(b"n/1", encode(BEAT), "n") == BEAT

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
-import json
+from typing import Any
 
 import msgspec
 import pytest
 
 from borealis_py.log.base import Feed, Record
+from borealis_py.log.messages import encode
 from borealis_py.log.records import TentativeHeader
 from borealis_py.protocol.redo import RedoDone, RedoFailed, RedoJob, RedoPlace
 from borealis_py.protocol.settings import Timing
@@ -24,6 +25,7 @@ from borealis_py.simulation.witness.reading import CUT_OFF_US, Cursor, Known, Kn
 from borealis_py.simulation.witness.settings import Orders
 from borealis_py.simulation.witness.waiting import LOOK_US, START_US, Births, Overdue, earliest_us
 from sunion.model import FOREVER
+from tests.support.heartbeats import heartbeat
 
 pytestmark = pytest.mark.sim
 T_US = draw(1).timing.stagger_us
@@ -38,12 +40,9 @@ def place(replica: int = 0) -> ReplicaPlace:
     )
 
 
-def beat(offset: int, replica: int, asking: bool, ask: int | None = None, **more: object) -> Record:
-    said = {
-        "app_uid": "life", "replica": replica, "inc": 1, "uid": f"u{replica}", "state": "STABLE", "ack_s": 0,
-        "ack_l": 0, "asking": asking, "ask_offset": ask, "progress": 0, "kept": -1,
-    }  # fmt: skip
-    return Record(CONTROL, offset, 0, f"q/{replica}".encode(), json.dumps({**said, **more}).encode())
+def beat(offset: int, replica: int, asking: bool, ask: int | None = None, **more: Any) -> Record:
+    said = heartbeat(replica, 1, app_uid="life", uid=f"u{replica}", asking=asking, ask_offset=ask)
+    return Record(CONTROL, offset, 0, f"q/{replica}".encode(), encode(dataclasses.replace(said, **more)))
 
 
 def queue(*beats: Record, replica: int = 0) -> Queue:
