@@ -22,6 +22,7 @@ from borealis_py.protocol.job_time import SPARE
 from borealis_py.protocol.redo import MEASURED, RedoFailed, RedoJob, RedoPlace, RedoResult
 from reconcile import rpc
 from reconcile.redo_job import pack_job, unpack_result
+from sunion.errors import IllegalTransition
 
 log = structlog.get_logger(__package__)
 
@@ -78,7 +79,8 @@ class RedoRouter:
 
     def submit_job(self, job: RedoJob, place: RedoPlace) -> None:
         runner = self._of[place]
-        assert runner is not None, "the protocol knows whether there is a Spark"
+        if runner is None:
+            raise IllegalTransition(f"redo job {job.id} for {place.value}, which this replica does not have")
         runner.submit_job(job)
 
     def poll_results(self) -> list[RedoResult]:

@@ -110,7 +110,10 @@ def describe(
     if values:
         put_settings(log, spec.name, values)
     state = read_settings(log, spec.name)
-    assert state is not None, "the description that was just written can be read"
+    if state is None:
+        raise LaunchError(
+            f"the description of app {spec.name!r} was written and is gone: another `borealis up --reset` is at work"
+        )
     return state
 
 

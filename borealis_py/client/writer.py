@@ -13,6 +13,7 @@ from borealis_py.log.base import Feed, NewRecord
 from borealis_py.log.records import BatchHeader, Refused, pack, pack_stimes
 from borealis_py.log.topics import ENVELOPE_BYTES_MAX
 from sunion.bucket import Buckets
+from sunion.errors import IllegalTransition
 from sunion.model import FOREVER, RAW_BYTES_MAX, REASON_CHARS_MAX
 
 LARGE_BYTES = 32 << 10
@@ -62,8 +63,12 @@ class SourceWriter:
         return self._bytes >= LARGE_BYTES
 
     def add(self, row: bytes, stime: int, seq: int) -> None:
-        """Add one row as JSON. The caller ensures `stime` >= boundary and `seq` > last_seq."""
-        assert stime >= self.boundary, "a tuple below the boundary breaks the promise to every reader"
+        """Add one row as JSON.
+
+        Raises:
+            IllegalTransition: `stime` < boundary, or `seq` <= last_seq. The caller ensures that neither is.
+        """
+        self._check_promise(stime)
         bucket = stime // self._buckets.width_us
         size = len(row) + _ROW_BYTES
         if bucket != self._bucket or seq != self.last_seq + 1 or self._bytes + size > ENVELOPE_BYTES_MAX:
@@ -86,7 +91,7 @@ class SourceWriter:
         goes_on = self.collecting and self._bucket in (None, bucket) and seq == self.last_seq + 1
         if (self._bytes if goes_on else _HEADER_BYTES) + size > ENVELOPE_BYTES_MAX:
             return False
-        assert min(stimes) >= self.boundary, "a tuple below the boundary breaks the promise to every reader"
+        self._check_promise(min(stimes))
         self._make_room(seq, size, bucket)
         self._bucket, self.last_seq = bucket, seq + count - 1
         self._rows.append(rows)
@@ -94,14 +99,27 @@ class SourceWriter:
         return True
 
     def reject(self, raw: bytes, reason: str, seq: int, late_us: int = 0) -> None:
-        """Add one dead letter, truncated to what is kept of it. The caller ensures `seq` > last_seq."""
+        """Add one dead letter, truncated to what is kept of it.
+
+        Raises:
+            IllegalTransition: `seq` <= last_seq. The caller ensures that it is not.
+        """
         raw, told = raw[:RAW_BYTES_MAX], reason[:REASON_CHARS_MAX].encode(errors="replace").decode()
         self._make_room(seq, len(raw) + 4 * len(told) + _REJECT_BYTES, self._bucket)
         self._rejects.append(Refused(seq, told, raw, late_us))
 
+    def _check_promise(self, stime: int) -> None:
+        if stime < self.boundary:
+            raise IllegalTransition(
+                f"a tuple at stime {stime} below the boundary {self.boundary}, which every reader was promised"
+            )
+
     def _make_room(self, seq: int, size: int, bucket: int | None) -> None:
         """Emit the current batch if this position cannot share its record."""
-        assert seq > self.last_seq, "a position at or below the last sequence number would count as a duplicate"
+        if seq <= self.last_seq:
+            raise IllegalTransition(
+                f"position {seq} after sequence number {self.last_seq}: readers would drop it as a duplicate"
+            )
         other = self._bucket is not None and bucket != self._bucket
         if self.collecting and (other or seq != self.last_seq + 1 or self._bytes + size > ENVELOPE_BYTES_MAX):
             self.flush()

@@ -120,7 +120,8 @@ def _kept(tree: Tree, shell: Tree, plan: str, parts: list[Tree], engine: CastEng
         others = _siblings(shell, inner, engine) if exact.compares(tree) else ()
         checked = exact.checked(f"{PART}{named[0]}", inner, exact.loses(inner, of, to, others), (before, after))
         guard, number = engine.read(checked), int(named[0])
-        assert guard is not None, checked
+        if guard is None:
+            raise Unbounded(f"the engine cannot read its own check {checked}, so nothing would check the value")
         kept = [*kept]
         kept[number] = {**_filled(guard, parts), "alias": kept[number]["alias"]}
     return kept
@@ -139,7 +140,8 @@ def _cast_kept(cast: Tree, engine: CastEngine) -> Tree:
     told = exact.cast_reason(engine.written(child), to)
     instead = f"CASE WHEN {lost} THEN NULL ELSE {PART}0 END" if cast["try_cast"] else None
     guard = engine.read(instead or exact.checked(f"{PART}0", f"{PART}0", lost, told))
-    assert guard is not None, lost
+    if guard is None:
+        raise Unbounded(f"the engine cannot read its own check {lost}, so nothing would check the cast")
     return {**cast, "child": _filled(guard, [child])}
 
 

@@ -33,7 +33,8 @@ def _hash(value: str | int | float | bytes | None, kind: str) -> int:
 
 def _hashes(column: pa.Array) -> np.ndarray:
     type_, rule = type_of(column.type), rules_of(column.type)
-    assert type_ is not None, f"{column.type} is no key"
+    if type_ is None:
+        raise TypeError(f"a stream cannot be divided by a column of type {column.type}")
     encoded = stored(column).dictionary_encode(null_encoding="encode")
     values = encoded.dictionary.to_pylist()
     if rule is not None:

@@ -14,6 +14,7 @@ from borealis_py.log.base import NewRecord, Record
 from borealis_py.log.description import Life
 from borealis_py.log.records import ClaimHeader, pack
 from borealis_py.log.source_tail import TailEntry, entry_of
+from sunion.errors import IllegalTransition
 
 
 class Ownership:
@@ -69,8 +70,13 @@ class Ownership:
                 self._look_further()
 
     def claim(self) -> NewRecord:
-        """The EPOCH record to append."""
-        assert self.end is not None, "a claim needs a log that has been read"
+        """The EPOCH record to append.
+
+        Raises:
+            IllegalTransition: the log has not been read yet.
+        """
+        if self.end is None:
+            raise IllegalTransition(f"a claim of {self.target.source} before its log has been read")
         self.epoch = max(self.end.fold.epoch, self.position) + 1  # exceeds all: a claim's is at most its offset + 1
         self.claiming, self.owning, self.lost, self.stored = True, False, False, 0
         buckets, fold = self.target.buckets, self.end.fold

@@ -24,7 +24,7 @@ from borealis_py.protocol.turn import (
     TellDisagreement,
     Turn,
     WriterBusy,
-    WriterCommitted,
+    WriterEvent,
     WriterLost,
     WriterReady,
 )
@@ -206,7 +206,7 @@ class Publishing:
             self._patience_us = None
             self._lost = 0
 
-    def _answered(self, event: object, now: MonotonicUs) -> list[Effect]:
+    def _answered(self, event: WriterEvent, now: MonotonicUs) -> list[Effect]:
         self.at_once = False
         if isinstance(event, WriterLost):
             self.phase = Phase.IDLE
@@ -227,7 +227,6 @@ class Publishing:
             self.phase = Phase.READY
             self._patience_us = None
             return [EmitEvent("TOOK_OVER", f"publishes the corrected stream from bucket {self.frontier}")]
-        assert isinstance(event, WriterCommitted)
         self._advance(self._committing if event.end is None else event.end, now)
         self.phase = Phase.READY
         self._last_commit = now

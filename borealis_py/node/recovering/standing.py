@@ -13,6 +13,7 @@ from borealis_py.node.pulse import repeating
 from borealis_py.node.recovering.standby import Standby, pulse_us
 from borealis_py.node.reporter import StatusListener
 from borealis_py.node.spec import ReplicaSpec
+from sunion.errors import IllegalTransition
 
 log = structlog.get_logger(__package__)
 
@@ -27,7 +28,8 @@ class SpareAppender:
     def take(self, wake: Wake) -> Appender:
         """Give it away; `wake` is called from now on."""
         found, self._appender = self._appender, None
-        assert found is not None
+        if found is None:
+            raise IllegalTransition("the appender of a standby was taken twice")
         self._wake = wake
         return found
 

@@ -29,7 +29,8 @@ def partition_of(key: Key, kind: str, count: int) -> int:
         kind: Arrow's name of the column's type: null is a key like any other, and has one too.
     """
     kind = "decimal" if kind.startswith("decimal128(") else _NAMES.get(kind, kind)
-    assert key is None or _TYPES[type(key)] == kind, f"{key!r} is no {kind}"
+    if key is not None and _TYPES[type(key)] != kind:
+        raise TypeError(f"{key!r} is no {kind}")
     if isinstance(key, Decimal):
         whole, _, after = f"{key:f}".partition(".")
         key = f"{whole}.{after}".rstrip("0").rstrip(".")
