@@ -64,8 +64,11 @@ class Checkpointing:
         self.newest = bucket
         self._timing = timing
         self._pending: SaveCheckpoint | None = None
+        """A checkpoint that waits until the own topic holds everything below it; one at a time."""
         self._due: int | None = None
+        """When the next one is due; None before the first turn."""
         self._soon = False
+        """Whether the next one is taken without waiting for the interval."""
         self._rebuilding = rebuilding
         self._places: deque[ReadingPlace] = deque()
         """Where reading could begin, the oldest first, as far as they may be needed."""

@@ -28,11 +28,17 @@ class HeartbeatTimer:
         """The interval. A standby that does not compute changes it."""
         self._identity = identity
         self._beat_at = ALWAYS
+        """When the last heartbeat was sent or withheld; ALWAYS: none yet."""
         self._checkpoint_bucket = -1
+        """The checkpoint that the last one reported."""
         self._asking = False
+        """Whether the last one asked for a grant."""
         self._runs: bool | None = None
+        """The role that the last one reported; None: none was sent."""
         self._old_ask: int | None = None
+        """The offset of an ask that ended, if it was still in force when the present one began (B26)."""
         self._last: list[SendHeartbeat] = []
+        """The last heartbeat; empty: none was sent."""
 
     @property
     def next_us(self) -> MonotonicUs:

@@ -17,9 +17,13 @@ class LogEnds:
     def __init__(self) -> None:
         self.read_to = ALWAYS
         self._started: int | None = None
+        """The time of the first turn; None before it."""
         self._last_us = 0
+        """How long the last turn took, in microseconds."""
         self._away_until = ALWAYS
+        """The time of the last turn after which records may be unread; ends asked for earlier do not cover them."""
         self._asked: int | None = None
+        """When the ends were asked for that are not read up to yet; None: no answer is awaited."""
 
     def turn(self, now: MonotonicUs, elapsed_us: int, gap_us: int, worked: bool) -> bool:
         """A turn begins, `elapsed_us` after the one before; `worked`: that one had so much to do.

@@ -34,9 +34,13 @@ class Pace:
         self.rows = max(1, timing.slice_rows // 200)  # few: what rows cost is not known yet
         """The most rows of a turn, which runs one bucket at least."""
         self._row_us = UNKNOWN_ROW_US
-        self._turns: deque[tuple[int, int]] = deque(maxlen=KEPT)  # rows and microseconds of those that had more to run
+        """What a row takes inline, in microseconds, as last measured."""
+        self._turns: deque[tuple[int, int]] = deque(maxlen=KEPT)
+        """Rows and microseconds of the last turns that had more to run."""
         self._ran = 0
+        """Rows that this turn runs."""
         self._cut = False
+        """Whether this turn left buckets to the next one."""
 
     def forget(self) -> None:
         """Measure the cost of rows again: the last value may come from a single slow turn."""

@@ -126,14 +126,21 @@ class Publishing:
         self._replica = replica
         self._timing = timing
         self._full_us = timing.patience_us + timing.patience_step_us * replica
+        """The patience of a replica that has lost no writer, in microseconds; it grows with the index."""
         self._attempt = 0
+        """The number of the last take-over; events of earlier ones are ignored."""
         self._committing = origin
+        """The end of the last transaction that was handed to the writer."""
         self._unbelieved: Bucket | None = None
+        """The last progress record, if it is beyond what the inputs close."""
         self._stood_since: MonotonicUs | None = None
+        """Since when progress has stood still behind the own F_s, as far as this replica saw without a gap."""
         self._patience_us: int | None = None
+        """The patience after a writer was lost, in microseconds, until progress grows; None: the full one."""
         self._lost = 0
         """Writers lost since progress last grew."""
         self._last_commit = MonotonicUs(0)
+        """When the last transaction was committed."""
 
     @property
     def frontier(self) -> Bucket:

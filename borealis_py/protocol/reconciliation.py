@@ -34,21 +34,35 @@ class Reconciliation:
         self._pace = pace
         self._job_time = JobTime(timing)
         self._spark = spark
+        """Whether this replica has a Spark at all."""
         self.job: RedoJob | None = None
         self.deadline: MonotonicUs | None = None
         self._began = MonotonicUs(0)
+        """When the last job on Spark or in this process began."""
         self._local = False
+        """Whether the last such job runs in this process."""
         self._next_id = 1
+        """The id of the next job; it only grows, so that a late result counts for no other job (B4)."""
         self._trust_spark = spark
-        self._took_all: int | None = None  # buckets of the last job, if it went up to the live frontier
+        """Whether jobs run on Spark: from each grant on until one of its jobs fails."""
+        self._took_all: int | None = None
+        """How many buckets the last job had, if it went up to the live frontier."""
         self._jobs_chase = False
-        self._jobs_done = 0  # since the grant
-        self._in_time: int | None = None  # rows that the last job would have run in `redo_us`
+        """Whether jobs would follow the live frontier for ever, so that the rest of this redo runs inline."""
+        self._jobs_done = 0
+        """Jobs that were done since the grant."""
+        self._in_time: int | None = None
+        """How many rows the last job would have run in `redo_us`; None: no job of this grant is done."""
         self._retry_at = MonotonicUs(0)
-        self._inline: tuple[int, int, int, int] | None = None  # first, end, rows, began
-        self._refused: tuple[int, int] | None = None  # peer and bucket of a checkpoint that could not be adopted
-        self._unanswered = 0  # adoptions in a row
-        self._adopt_at = ALWAYS  # none is tried before
+        """When a local job may be tried again after one has failed."""
+        self._inline: tuple[int, int, int, int] | None = None
+        """First and end bucket, rows and beginning of what runs inline and has not been reported."""
+        self._refused: tuple[int, int] | None = None
+        """Peer and bucket of the last checkpoint that could not be adopted."""
+        self._unanswered = 0
+        """Adoptions in a row that had no answer in time."""
+        self._adopt_at = ALWAYS
+        """When an adoption may be tried again."""
 
     def begin(self) -> None:
         """A grant begins: Spark is tried again."""

@@ -15,9 +15,14 @@ class Stagger:
         self.asking = False
         self.granted = False
         self._incomplete_since: MonotonicUs | None = None
+        """Since when bucket F_s has been incomplete while the replica asks; None: it is complete, or nothing is asked.
+        """
         self._stood_since = MonotonicUs(0)
+        """Since when the head has stood still, as far as this replica saw without a gap."""
         self._seen: tuple[int, int, int] | None = None
+        """Index, incarnation and `ack_s` of the head in the last turn; None: there was none."""
         self._passed = False
+        """Whether T has passed behind a head that stood still. It holds until the replica no longer asks."""
 
     @property
     def passed(self) -> bool:

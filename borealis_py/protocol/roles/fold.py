@@ -94,7 +94,9 @@ class RoleFold:
         self._failed: Counter[int] = Counter()
         """How often each replica took over, and stood by again, without having begun since."""
         self._patience = CLAIM_BEATS
+        """Own heartbeats without one of the runner before the first standby runs: `CLAIM_BEATS` to `PATIENT_BEATS`."""
         self._calm = 0
+        """Heartbeats of runners since the patience last changed; fewer than `CALM_BEATS`."""
 
     def read(self, beat: Heartbeat) -> None:
         """Take one valid heartbeat.
@@ -161,7 +163,8 @@ class RoleFold:
         self._late[who] = 0
         self._calm += 1
         if self._calm >= CALM_BEATS:
-            self._calm, self._patience = 0, max(CLAIM_BEATS, self._patience // 2)
+            self._calm = 0
+            self._patience = max(CLAIM_BEATS, self._patience // 2)
 
     @property
     def patient(self) -> bool:
