@@ -132,7 +132,7 @@ class UnionOperator(StatelessOperator):
 
 @dataclass(frozen=True)
 class PartitionFilter(StatelessOperator):
-    """The rows of its input that belong to partition `index` of `count` of the node, by a hash of their columns
+    """The rows of `inputs` that belong to partition `index` of `count` of the node, by a hash of their columns
     `by`."""
 
     operator_class: ClassVar = OperatorClass.REPEATABLE
@@ -162,7 +162,7 @@ class MergeOperator(StatelessOperator):
 
 @dataclass(frozen=True)
 class StatementOperator(StatelessOperator):
-    """A fused chain of filters and maps. `statement`: runs over the rows of its input. `node`: named as the
+    """A fused chain of filters and maps. `statement`: runs over the rows of `inputs`. `node`: named as the
     source of its dead letters."""
 
     operator_class: ClassVar = OperatorClass.REPEATABLE
@@ -177,7 +177,7 @@ class StatementOperator(StatelessOperator):
 
 @dataclass(frozen=True)
 class WindowedOperator(Operator):
-    """Something computed over windows of the rows of its input. `times`: when they begin and end, in buckets,
+    """Something computed over windows of the rows of `inputs`. `times`: when they begin and end, in buckets,
     each `width_us` microseconds wide.
 
     `collect` turns rows into partials, one per bucket and key, with the bucket as first column and `partial_schema`

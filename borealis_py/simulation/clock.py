@@ -59,7 +59,8 @@ class Alarm:
     """Calls `ring` at the time set last, or before: a turn that finds nothing due does no harm."""
 
     def __init__(self, scheduler: Scheduler, ring: Callable[[], object]) -> None:
-        self._scheduler, self._ring = scheduler, ring
+        self._scheduler = scheduler
+        self._ring = ring
         self._at_us: int | None = None
 
     def set(self, at_us: int) -> None:

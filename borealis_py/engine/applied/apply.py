@@ -51,7 +51,7 @@ class RowFunction:
 
 @dataclass(frozen=True)
 class ApplyOperator(StatelessOperator):
-    """What `function` makes of the rows of its input. `node`: named as the source of its dead letters."""
+    """What `function` makes of the rows of `inputs`. `node`: named as the source of its dead letters."""
 
     operator_class: ClassVar = OperatorClass.REPEATABLE
     node: str

@@ -58,7 +58,7 @@ class GroupFunction:
 
 @dataclass(frozen=True)
 class WindowApplyOperator(WindowedOperator):
-    """What `function` makes of windows of the rows of its input. `rank`: numbers the groups of a window by
+    """What `function` makes of windows of the rows of `inputs`. `rank`: numbers the groups of a window by
     `keys`, in the order of the results; None: it has no keys."""
 
     function: GroupFunction

@@ -42,7 +42,7 @@ class NewRows:
 
 @dataclass(frozen=True)
 class ComparingOperator(Operator):
-    """Compares each row of its input with those of its key that came in the `within_us` microseconds before.
+    """Compares each row of `inputs` with those of its key that came in the `within_us` microseconds before.
 
     `kept`: how rows are kept, and by which key. `hash`: hashes keys; None: all rows have one.
     """

@@ -28,7 +28,7 @@ from borealis_py.query.names import STIME
 
 @dataclass(frozen=True)
 class KeyWindowOperator(Operator):
-    """Aggregates over windows of the rows of its input that each key has of its own, by the rule of `kept`.
+    """Aggregates over windows of the rows of `inputs` that each key has of its own, by the rule of `kept`.
 
     `hash`: hashes keys; None: all rows have one. `close` turns the rows of windows, with `kept.columns`, into results
     with `schema`: in both, the first column is what the windows are ordered by, the second one where each begins. Last

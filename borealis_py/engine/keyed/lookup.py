@@ -142,7 +142,7 @@ class LookupOperator(Operator):
 
 @dataclass(frozen=True)
 class FileLookupOperator(StatelessOperator):
-    """Each row of its input, with the columns of a table that never changes (`block`), by `found`."""
+    """Each row of `inputs`, with the columns of a table that never changes (`block`), by `found`."""
 
     operator_class: ClassVar = OperatorClass.REPEATABLE
     inputs: tuple[int]

@@ -64,9 +64,13 @@ class Builder:
     """
 
     def __init__(self, scenario: Scenario, scheduler: Scheduler, log: MemoryLog, app: str = APP, life: int = 0) -> None:
-        self.app, self.life, self.over = app, life, False
+        self.app = app
+        self.life = life
+        self.over = False
         self.prefix = f"{app}:" if app != APP else f"{life + 1}:" if life else ""
-        self.scenario, self.scheduler, self.log = scenario, scheduler, log
+        self.scenario = scenario
+        self.scheduler = scheduler
+        self.log = log
         self.app_uid = APP_UIDS[life] if life < len(APP_UIDS) else f"life {life + 1}"
         self.buckets = Buckets(scenario.width_us)
         self.start_us = scheduler.now_us
@@ -75,7 +79,8 @@ class Builder:
         self.disks = {plan.name: {k: Disk() for k in range(plan.replicas)} for plan in scenario.nodes}
         self.sparks = {plan.name: [Spark() for _ in range(plan.replicas)] for plan in scenario.nodes}
         self.engines = {plan.name: [FlakyEngine() for _ in range(plan.replicas)] for plan in scenario.nodes}
-        self.trimming, self.deleted = trimming_of(scenario), Deleted()
+        self.trimming = trimming_of(scenario)
+        self.deleted = Deleted()
         self.retention_errors: list[str] = []
         """Which replicas have met a log without what they needed, and what they said of it."""
         self.redos: list[SimRedos] = []

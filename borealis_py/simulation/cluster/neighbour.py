@@ -53,7 +53,8 @@ class Neighbour:
         self.scenario = calm(first)
         self.wiring = Builder(self.scenario, scheduler, log, self.app)
         self.wiring.make_topics()
-        self.scheduler, self.log = scheduler, log
+        self.scheduler = scheduler
+        self.log = log
         self.picture = ClientPicture(self.wiring.origin)
         self.sources = [SourceMachine(self.wiring, i, 0, _nothing) for i in range(self.scenario.sources)]
         self._replicas = [

@@ -65,7 +65,9 @@ class PublisherInput:
     ) -> None:
         self._rng = random.Random(f"input {seed} {index}")
         self.by_data = by_data
-        self._name, self._bad, self.lateness_us = f"item {seed} {index}", bad, lateness_us
+        self._name = f"item {seed} {index}"
+        self._bad = bad
+        self.lateness_us = lateness_us
         self._every_us = 1_000_000 // rate
         self._bursts = bursts
         self._next_us = start_us
@@ -130,7 +132,9 @@ class PublisherProcess(Process):
         rng: random.Random,
     ) -> None:
         super().__init__(scheduler, name, rng, (3_000, 6_000))
-        self._input, self._ended, self._changed = input_, ended, changed
+        self._input = input_
+        self._ended = ended
+        self._changed = changed
         self._clock = clock
         self._width_us = target.bucket_us
         self._was_ready = False
@@ -230,8 +234,11 @@ class ReplicaProcess(Process):
     ) -> None:
         super().__init__(scheduler, name, rng, turn_us)
         self.started_us = scheduler.now_us
-        spec, self.clock = parts.spec, parts.clock
-        self.node, self.index, self.way = spec.node, spec.replica, spec.recovery
+        spec = parts.spec
+        self.clock = parts.clock
+        self.node = spec.node
+        self.index = spec.replica
+        self.way = spec.recovery
         self.why = ""
         self.lost = ""
         """Why the log lacked what it needed."""
@@ -241,8 +248,11 @@ class ReplicaProcess(Process):
         """Whether it reports that its life of the app is over."""
         self.superseded_by: str | None = None
         """The uid to which it gave way."""
-        self._ended, self._after, self._moves = ended, after, moves
-        self._store, self._redos = parts.store, parts.redos
+        self._ended = ended
+        self._after = after
+        self._moves = moves
+        self._store = parts.store
+        self._redos = parts.redos
         self._busy_us = busy_us
         self._takes_us = 0
         parts.redos.wake = self.wake
@@ -332,15 +342,21 @@ class StandbyProcess(Process):
         starts_us: int = 0,
     ) -> None:
         super().__init__(scheduler, name, rng, turn_us)
-        self.node, self.index, self.clock, self.way = spec.node, spec.replica, clock, spec.recovery
-        self._beat_us, self._starts_us = spec.timing.heartbeat_us, starts_us
+        self.node = spec.node
+        self.index = spec.replica
+        self.clock = clock
+        self.way = spec.recovery
+        self._beat_us = spec.timing.heartbeat_us
+        self._starts_us = starts_us
         self._runs_at_us: int | None = None
         """When its replica will have started; None: it does not start yet."""
         self._fails = False
         self.why = ""
         self.other_life = False
         self.superseded_by: str | None = None
-        self._ended, self._took_over, self._starting = ended, took_over, starting
+        self._ended = ended
+        self._took_over = took_over
+        self._starting = starting
         self.standby = Standby(spec, spec.log, clock, name, self.wake)
 
     def turn(self) -> int | None:
@@ -404,7 +420,8 @@ class ClientProcess(Process):
         rng: random.Random,
     ) -> None:
         super().__init__(scheduler, name, rng, (200, 500))
-        self._changed, self._lost = changed, lost
+        self._changed = changed
+        self._lost = lost
         self._clock = LocalClock(scheduler, 5_000_000)
         try:
             self.subscription = open_(self._clock, self.wake)

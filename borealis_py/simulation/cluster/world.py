@@ -90,7 +90,8 @@ class SimulatedWorld:
             self.log = past.world.log
         self.start_us = self.scheduler.now_us
         self.rng = random.Random(f"world {scenario.seed}")
-        self.log.outcomes, self.log.on_transaction = self._outcome, self._transaction
+        self.log.outcomes = self._outcome
+        self.log.on_transaction = self._transaction
         self.wiring = Builder(scenario, self.scheduler, self.log, life=0 if past is None else past.lives)
         self.ways = {plan.name: plan.recovery for plan in scenario.nodes}
         """How each node recovers, as last set."""

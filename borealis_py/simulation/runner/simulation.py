@@ -64,8 +64,10 @@ class Simulation:
             self.world.auditor.after = trimming.audited
         hooks = self.world.hooks
         hooks.view_begins = partial(view_begins_at_what_is_kept, self.world)
-        hooks.look, hooks.turned = self.observer.look, self.observer.after_turn
-        hooks.moment, hooks.client_changed = self.failpoints.come, self.observer.client_changed
+        hooks.look = self.observer.look
+        hooks.turned = self.observer.after_turn
+        hooks.moment = self.failpoints.come
+        hooks.client_changed = self.observer.client_changed
 
     def run(self) -> None:
         """Live through the scenario, heal and converge, unless there is a reset then, and be judged."""

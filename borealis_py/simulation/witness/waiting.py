@@ -89,7 +89,8 @@ class Overdue:
     """
 
     def __init__(self, name: str, well: Callable[[int, int], bool]) -> None:
-        self._name, self._well = name, well
+        self._name = name
+        self._well = well
         self._due: tuple[int, int] | None = None  # (bucket, since when)
         self._caught_up_since: int | None = None
 
