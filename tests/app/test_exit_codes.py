@@ -12,7 +12,7 @@ from borealis_py.app.exit_codes import EXITS, described, exit_of
 from borealis_py.log.base import LogError
 from borealis_py.node.run import LostWhileRunning
 from borealis_py.runtime.ends import ALONE, ENDS, end_of
-from tests.drills.processes import ROOT
+from tests.harness.processes import ROOT
 
 
 def test_codes_are_different_and_none_is_a_shells_or_a_signals() -> None:

@@ -34,8 +34,8 @@ from borealis_py.log.messages import Description, Policy, SourceFailure, Thresho
 from borealis_py.protocol.settings import SettingsError, Timing
 from borealis_py.query import App, AppSpec
 from borealis_py.runtime.specs import replica_spec
+from tests.harness.waiting import PATIENCE_S, until
 from tests.support.ingress_statuses import ingress_status
-from tests.support.waiting import PATIENCE_S, until
 
 T2013 = 1_356_998_400_000_000
 

@@ -29,7 +29,7 @@ from borealis_py.app.replicas import (
 from borealis_py.app.supervisor import run_notes
 from borealis_py.kafka.process_end import is_over
 from borealis_py.query import App
-from tests.support.waiting import PATIENCE_S
+from tests.harness.waiting import PATIENCE_S
 
 OBEYS = "import time; print('up', flush=True); time.sleep(600)"
 REFUSES = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); " + OBEYS

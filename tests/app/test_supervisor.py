@@ -24,7 +24,7 @@ from borealis_py.app.supervision import Fate, ProcessStart, start_supervisor, st
 from borealis_py.app.supervisor import run_notes
 from borealis_py.app.supervisor.backoff import Backoff
 from borealis_py.kafka.process_end import is_over
-from tests.support.waiting import PATIENCE_S, until
+from tests.harness.waiting import PATIENCE_S, until
 
 LIVES = "import time; time.sleep(600)"
 ONE, TWO = ProcessName(0), ProcessName(1)

@@ -20,8 +20,8 @@ from borealis_py.log.base import Feed, LogError, TopicSpec
 from borealis_py.log.messages import Threshold
 from borealis_py.protocol.settings import Timing
 from borealis_py.query import App
-from tests.support.running import RunningApp, running
-from tests.support.waiting import until
+from tests.harness.running import RunningApp, running
+from tests.harness.waiting import until
 
 pytestmark = pytest.mark.broker
 NAME = "guarded"

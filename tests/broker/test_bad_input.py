@@ -21,8 +21,8 @@ from borealis_py.log.base import Feed, LogError, NewRecord, TopicSpec
 from borealis_py.log.records import BatchHeader, ClaimHeader, pack, pack_stimes
 from borealis_py.protocol.settings import Timing
 from borealis_py.query import App
-from tests.support.running import RunningApp, running
-from tests.support.waiting import PATIENCE_S, until
+from tests.harness.running import RunningApp, running
+from tests.harness.waiting import PATIENCE_S, until
 
 pytestmark = pytest.mark.broker
 

@@ -19,8 +19,8 @@ from borealis_py.kafka.broker_config import server_properties
 from borealis_py.kafka.errors import BrokerError
 from borealis_py.kafka.log import KafkaLog
 from borealis_py.log.base import Feed, NewRecord, TopicSpec
-from tests.support.trimming import setting
-from tests.support.waiting import PATIENCE_S
+from tests.harness.trimming import setting
+from tests.harness.waiting import PATIENCE_S
 
 pytestmark = pytest.mark.broker
 

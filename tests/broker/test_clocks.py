@@ -21,8 +21,8 @@ from borealis_py.kafka.log import KafkaLog
 from borealis_py.log import topics
 from borealis_py.log.base import NewRecord, TopicSpec
 from borealis_py.query import App
-from tests.support.running import RunningApp, running
-from tests.support.waiting import until
+from tests.harness.running import RunningApp, running
+from tests.harness.waiting import until
 
 pytestmark = pytest.mark.broker
 

@@ -15,9 +15,9 @@ from borealis_py.protocol.settings import Timing
 from borealis_py.query import App
 from borealis_py.runtime.threads import make_redos
 from reconcile.redo_client import RedoRouter, RedoRunner
+from tests.harness.running import MakeRedos, RunningApp, running
+from tests.harness.waiting import until
 from tests.support.redos import FailingRedo
-from tests.support.running import MakeRedos, RunningApp, running
-from tests.support.waiting import until
 from tests.support.without_b import lose_b, rows_without_b
 
 pytestmark = pytest.mark.broker

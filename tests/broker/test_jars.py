@@ -11,7 +11,7 @@ import pytest
 
 from borealis_py.kafka import jars
 from borealis_py.kafka.errors import BrokerError
-from tests.support.waiting import PATIENCE_S
+from tests.harness.waiting import PATIENCE_S
 
 CONTENT = {"one-1.0.jar": b"one", "two-2.0.jar": b"two"}
 SUMS = {name: hashlib.sha256(content).hexdigest() for name, content in CONTENT.items()}

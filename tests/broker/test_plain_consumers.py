@@ -12,8 +12,8 @@ from kafka import TopicPartition as KafkaPythonPartition
 
 from borealis_py.log import topics
 from borealis_py.query import App
-from tests.support.running import RunningApp, running
-from tests.support.waiting import until
+from tests.harness.running import RunningApp, running
+from tests.harness.waiting import until
 
 pytestmark = pytest.mark.broker
 

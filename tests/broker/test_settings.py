@@ -17,8 +17,8 @@ from borealis_py.observe.live_view import open_live
 from borealis_py.protocol.settings import DelayPolicy, Delays, SettingsError
 from borealis_py.query import App
 from borealis_py.query.errors import QueryError
-from tests.support.running import RunningApp, running
-from tests.support.waiting import until
+from tests.harness.running import RunningApp, running
+from tests.harness.waiting import until
 
 pytestmark = pytest.mark.broker
 PROCESS, DELAY, SUSPEND = DelayPolicy.PROCESS, DelayPolicy.DELAY, DelayPolicy.SUSPEND

@@ -14,8 +14,8 @@ from borealis_py.app.state import AppState, read_app
 from borealis_py.observe.live_view import open_live
 from borealis_py.protocol.settings import Timing
 from borealis_py.query import App
-from tests.support.running import RunningApp, running
-from tests.support.waiting import until
+from tests.harness.running import RunningApp, running
+from tests.harness.waiting import until
 
 pytestmark = pytest.mark.broker
 MINUTE_US = 60_000_000

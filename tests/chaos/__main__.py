@@ -18,12 +18,12 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from borealis_py.simulation.runner.ledger import commit_of
 from tests.chaos.arena import arena
 from tests.chaos.faults import GAP_S, draw, kinds_of
-from tests.chaos.load import Meter
 from tests.chaos.report import Run, append, kinds_table, late_told, result, timeline
 from tests.chaos.run import Done, run
-from tests.chaos.tidy import leaving_nothing
-from tests.drills.plan import Plan
-from tests.drills.processes import ROOT
+from tests.harness.load import Meter
+from tests.harness.plan import Plan
+from tests.harness.processes import ROOT
+from tests.harness.tidy import leaving_nothing
 
 LEDGER = ROOT / "docs" / "evidence" / "chaos.md"
 THRESHOLD_MS = 6_000

@@ -13,19 +13,19 @@ from pathlib import Path
 import psutil
 
 from borealis_py.verify import Verdict
-from tests.chaos.broker import LinkedBroker
-from tests.chaos.brokers import Brokers
 from tests.chaos.faults import FEEDERS, INGRESSES
 from tests.chaos.impaired import Group, Impaired
-from tests.chaos.links import Links
-from tests.drills import family
-from tests.drills.cluster import Cluster, wall_us
-from tests.drills.foreign import PRODUCER
-from tests.drills.network import BUCKET_US
-from tests.drills.plan import Member, Plan
-from tests.drills.processes import Process
-from tests.support.full_disk import FullDisk
-from tests.support.waiting import PATIENCE_S, until
+from tests.harness import family
+from tests.harness.broker import LinkedBroker
+from tests.harness.brokers import Brokers
+from tests.harness.cluster import Cluster, wall_us
+from tests.harness.foreign import PRODUCER
+from tests.harness.full_disk import FullDisk
+from tests.harness.links import Links
+from tests.harness.network import BUCKET_US
+from tests.harness.plan import Member, Plan
+from tests.harness.processes import Process
+from tests.harness.waiting import PATIENCE_S, until
 
 Wait = Callable[[], bool]
 Steps = Iterator[Wait]

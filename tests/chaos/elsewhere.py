@@ -20,10 +20,10 @@ from borealis_py.verify import Verdict
 from borealis_py.verify.kafka_reader import TopicReader
 from tests.chaos.arena import ELSEWHERE, Arena, Steps
 from tests.chaos.faults import Fault
-from tests.drills import family
-from tests.drills.cluster import Cluster, wall_us
-from tests.drills.network import BUCKET_US, QUERY, SOURCES
-from tests.drills.plan import Member, Plan
+from tests.harness import family
+from tests.harness.cluster import Cluster, wall_us
+from tests.harness.network import BUCKET_US, QUERY, SOURCES
+from tests.harness.plan import Member, Plan
 
 REPLICA, FEEDER = Member(QUERY, 0), f"feeder-{''.join(SOURCES)}"
 WORKS_US = 1_000_000

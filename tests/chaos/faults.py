@@ -13,11 +13,11 @@ from dataclasses import dataclass, replace
 from random import Random
 
 from borealis_py.protocol.settings import Timing
-from tests.chaos.links import WAYS
-from tests.drills.foreign import PRODUCER
-from tests.drills.network import NODE, PARTITIONS, QUERY, WITH_FOREIGN
-from tests.drills.plan import INDEX, Member
-from tests.drills.poison import WHATS
+from tests.harness.foreign import PRODUCER
+from tests.harness.links import WAYS
+from tests.harness.network import NODE, PARTITIONS, QUERY, WITH_FOREIGN
+from tests.harness.plan import INDEX, Member
+from tests.harness.poison import WHATS
 
 GAP_S = (3.0, 15.0)
 SOURCES = WITH_FOREIGN.sources

@@ -8,9 +8,9 @@ from __future__ import annotations
 from tests.chaos.acks import speak
 from tests.chaos.arena import Arena, Steps
 from tests.chaos.faults import INGRESSES, Fault
-from tests.drills import family
-from tests.drills.cluster import wall_us
-from tests.drills.network import FOREIGN
+from tests.harness import family
+from tests.harness.cluster import wall_us
+from tests.harness.network import FOREIGN
 
 
 def producer_killed(it: Arena, fault: Fault) -> Steps:

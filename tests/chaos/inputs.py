@@ -15,13 +15,13 @@ from borealis_py.verify.description import place
 from tests.chaos.acks import speak, speaks
 from tests.chaos.arena import BROKER, START_S, SUBSCRIBER, Arena, Steps
 from tests.chaos.faults import CameToNothing, Fault
-from tests.drills import family
-from tests.drills.cluster import wall_us
-from tests.drills.network import BUCKET_US
-from tests.drills.plan import Member
-from tests.drills.poison import WHATS
-from tests.drills.processes import Process
-from tests.support.waiting import PATIENCE_S
+from tests.harness import family
+from tests.harness.cluster import wall_us
+from tests.harness.network import BUCKET_US
+from tests.harness.plan import Member
+from tests.harness.poison import WHATS
+from tests.harness.processes import Process
+from tests.harness.waiting import PATIENCE_S
 
 AGAIN_S = 8.0
 """A second failure during STABILIZATION that did not show by then came too late, or was masked."""

@@ -19,10 +19,10 @@ from kafka.structs import TopicPartition
 
 from borealis_py.log.topics import TopicSpec
 from tests.chaos.arena import BROKER, Arena, Steps
-from tests.chaos.brokers import CONTROLLER
 from tests.chaos.faults import COMES_BACK, CUT_FROM, JUMPS_S, CameToNothing, Fault
 from tests.chaos.inputs import answers
-from tests.drills.cluster import wall_us
+from tests.harness.brokers import CONTROLLER
+from tests.harness.cluster import wall_us
 
 PROBE = "probe"
 """A topic in which only the chaos writes."""

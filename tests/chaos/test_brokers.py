@@ -11,17 +11,17 @@ from pathlib import Path
 
 import pytest
 
-from tests.chaos import wires
 from tests.chaos.__main__ import plan_of
 from tests.chaos.arena import arena
 from tests.chaos.faults import Fault
 from tests.chaos.report import timeline
 from tests.chaos.run import Done, run
-from tests.chaos.wires import NoNamespaces, Wires, check, sweep_dead
-from tests.drills.processes import ROOT
+from tests.harness import wires
+from tests.harness.processes import ROOT
+from tests.harness.waiting import PATIENCE_S, until
+from tests.harness.wires import NoNamespaces, Wires, check, sweep_dead
 from tests.support.late import LATE
 from tests.support.right import exactly
-from tests.support.waiting import PATIENCE_S, until
 
 SHORT_S = 0.3
 SERVE = """
@@ -96,7 +96,7 @@ def test_one_that_is_cut_off_is_reached_from_outside_alone(two: Wires) -> None:
 @pytest.mark.usefixtures("namespaces")
 def test_what_a_killed_run_left_is_removed_by_the_next_one(monkeypatch: pytest.MonkeyPatch) -> None:
     code = (
-        "import os; from tests.chaos.wires import Wires; w = Wires(2); print(w.namespace(0), flush=True); os._exit(1)"
+        "import os; from tests.harness.wires import Wires; w = Wires(2); print(w.namespace(0), flush=True); os._exit(1)"
     )
     left = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False)
     name = left.stdout.strip().removesuffix("-0")

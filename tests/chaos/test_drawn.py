@@ -30,12 +30,12 @@ from tests.chaos.faults import (
     kinds_of,
 )
 from tests.chaos.impaired import Group, Impaired
-from tests.chaos.links import WAYS
-from tests.chaos.load import Sample
 from tests.chaos.report import Run, append, late_told, ledger_line, result, timeline
 from tests.chaos.run import DOING, Done, _Active, _next
-from tests.drills.plan import Member, Plan
-from tests.drills.poison import WHATS
+from tests.harness.links import WAYS
+from tests.harness.load import Sample
+from tests.harness.plan import Member, Plan
+from tests.harness.poison import WHATS
 
 S = 1_000_000
 

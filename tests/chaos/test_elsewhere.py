@@ -10,16 +10,16 @@ from typing import Any
 import pytest
 
 from tests.chaos.arena import ELSEWHERE, START_S, Arena
-from tests.chaos.broker import LinkedBroker
 from tests.chaos.elsewhere import Life, reset_elsewhere
 from tests.chaos.faults import Fault
 from tests.chaos.impaired import Impaired
-from tests.chaos.links import Links
-from tests.drills.cluster import wall_us
-from tests.drills.network import SOURCES
-from tests.drills.poison import KERNEL, WHATS
+from tests.harness.broker import LinkedBroker
+from tests.harness.cluster import wall_us
+from tests.harness.links import Links
+from tests.harness.network import SOURCES
+from tests.harness.poison import KERNEL, WHATS
+from tests.harness.waiting import until
 from tests.support.right import exactly
-from tests.support.waiting import until
 
 pytestmark = pytest.mark.e2e
 WHILE_S = 300.0

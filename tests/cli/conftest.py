@@ -11,7 +11,7 @@ from borealis_py.cli.commands import fail
 from borealis_py.cli.main import main
 from tests.cli.commands import borealis  # noqa: F401  # a fixture
 from tests.cli.foreign_topic import topic  # noqa: F401  # likewise
-from tests.support.waiting import PATIENCE_S
+from tests.harness.waiting import PATIENCE_S
 
 
 @pytest.fixture(scope="module")

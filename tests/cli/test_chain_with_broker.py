@@ -16,7 +16,7 @@ from borealis_py.kafka.log import KafkaLog
 from borealis_py.log.messages import SourceFailure
 from borealis_py.runtime import index_in_use
 from tests.cli.commands import Borealis, statuses
-from tests.support.waiting import PATIENCE_S, until
+from tests.harness.waiting import PATIENCE_S, until
 
 pytestmark = [pytest.mark.broker, pytest.mark.usefixtures("there")]
 APP = "cli-chain"

@@ -12,7 +12,7 @@ from borealis_py.kafka.log import KafkaLog
 from borealis_py.log.messages import DisagreementSetting, Policy, Threshold
 from borealis_py.protocol.incarnation import Disagreement
 from tests.cli.commands import Borealis, status, statuses
-from tests.support.waiting import until, until_equal
+from tests.harness.waiting import until, until_equal
 
 pytestmark = [pytest.mark.broker, pytest.mark.usefixtures("there")]
 APP = "changing"

@@ -24,7 +24,7 @@ from borealis_py.log.base import Feed
 from borealis_py.log.records import BatchHeader, unpack_source, unpack_stimes
 from sunion.bucket import Buckets
 from tests.cli.commands import Borealis, app_text, statuses
-from tests.support.waiting import PATIENCE_S, until
+from tests.harness.waiting import PATIENCE_S, until
 
 pytestmark = [pytest.mark.broker, pytest.mark.usefixtures("here")]
 ROWS = 20

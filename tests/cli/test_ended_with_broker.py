@@ -14,7 +14,7 @@ import pytest
 from borealis_py.app.exit_codes import OTHER_LIFE
 from tests.cli.commands import Borealis, status
 from tests.cli.foreign_topic import Topic, app_text
-from tests.support.waiting import PATIENCE_S, until
+from tests.harness.waiting import PATIENCE_S, until
 
 pytestmark = pytest.mark.broker
 APP = "over"

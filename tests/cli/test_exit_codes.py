@@ -20,7 +20,7 @@ from borealis_py.query.errors import QueryError, WrongValue
 from borealis_py.simulation.clock import Scheduler
 from borealis_py.simulation.log.client import MemoryLog
 from tests.cli.commands import Borealis, app_text
-from tests.drills.processes import ROOT
+from tests.harness.processes import ROOT
 from tests.support.nowhere import NOWHERE
 
 

@@ -23,7 +23,7 @@ from borealis_py.log import topics
 from borealis_py.log.base import Feed
 from tests.cli.commands import Borealis, status
 from tests.cli.foreign_topic import Topic, app_text
-from tests.support.waiting import PATIENCE_S, awaited, until, until_equal
+from tests.harness.waiting import PATIENCE_S, awaited, until, until_equal
 
 pytestmark = pytest.mark.broker
 

@@ -18,8 +18,8 @@ from borealis_py.log import topics
 from borealis_py.log.base import Feed
 from borealis_py.log.messages import Status, decode
 from tests.cli.commands import Borealis, app_text
+from tests.harness.waiting import PATIENCE_S, until
 from tests.support.buckets import SECRET, empty_bucket
-from tests.support.waiting import PATIENCE_S, until
 
 pytestmark = pytest.mark.broker
 

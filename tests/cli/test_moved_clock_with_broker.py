@@ -11,8 +11,8 @@ import pytest
 
 from tests.cli.commands import Borealis, status
 from tests.cli.foreign_topic import Topic, app_text
-from tests.support.moved_clock import MovedClock, compiled
-from tests.support.waiting import until
+from tests.harness.moved_clock import MovedClock, compiled
+from tests.harness.waiting import until
 
 pytestmark = pytest.mark.broker
 HOUR_US = 3_700_000_000

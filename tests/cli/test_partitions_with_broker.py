@@ -12,7 +12,7 @@ import pytest
 
 from borealis_py.app.replicas import ProcessName, ReplicaProcesses
 from tests.cli.commands import Borealis, statuses
-from tests.support.waiting import PATIENCE_S, until
+from tests.harness.waiting import PATIENCE_S, until
 
 pytestmark = [pytest.mark.broker, pytest.mark.usefixtures("there")]
 APP = "cli-parts"

@@ -9,8 +9,8 @@ import pytest
 from borealis_py.config import probe
 from borealis_py.node import checkpoint_storage
 from tests.cli.commands import Borealis, app_text
+from tests.harness.full_disk import full_disk
 from tests.support.buckets import SECRET, no_such_bucket
-from tests.support.full_disk import full_disk
 
 COMMANDS = (("check", "app.py"), ("up", "app.py", "--host", "process", "--bootstrap", "localhost:1"))
 """Nothing listens at that address: `up` must not get so far as to ask."""

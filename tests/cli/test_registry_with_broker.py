@@ -20,9 +20,9 @@ from borealis_py.kafka.log import KafkaLog
 from borealis_py.log import topics
 from borealis_py.log.base import Feed, Record
 from tests.cli.commands import Borealis, status
+from tests.harness.waiting import PATIENCE_S, until
 from tests.support.registry_server import NO_SCHEMA, RegistryServer
 from tests.support.schema_registry import framed
-from tests.support.waiting import PATIENCE_S, until
 
 NEEDS = "it is not installed: pip install 'borealis-py[avro,protobuf,registry]'"
 for package in ("httpx2", "authlib", "cachetools", "fastavro", "google.protobuf", "google.type", "jsonschema"):

@@ -28,7 +28,7 @@ from borealis_py.kafka.log import KafkaLog
 from borealis_py.log.messages import SourceFailure
 from sunion.model import Kind
 from tests.cli.commands import Borealis, status
-from tests.support.waiting import PATIENCE_S, until, until_equal
+from tests.harness.waiting import PATIENCE_S, until, until_equal
 
 pytestmark = pytest.mark.broker
 APP, OTHER = "seen", "seen-other"

@@ -16,7 +16,7 @@ from borealis_py.app.replicas import ProcessName, ReplicaProcesses
 from borealis_py.app.supervision import supervisor_of
 from borealis_py.app.up_lock import alone
 from tests.cli.commands import Borealis, app_text, status, statuses
-from tests.support.waiting import PATIENCE_S, until
+from tests.harness.waiting import PATIENCE_S, until
 
 pytestmark = [pytest.mark.broker, pytest.mark.usefixtures("here")]
 APP = "cli-kept"

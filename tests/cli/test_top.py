@@ -23,9 +23,9 @@ from borealis_py.config.signals import setting
 from borealis_py.log.messages import RedoStatus
 from borealis_py.observe.follower import AppSnapshot
 from borealis_py.observe.overview import overview
+from tests.harness.waiting import until
 from tests.observe.states import app_state
 from tests.support.statuses import WALL_US, source, status
-from tests.support.waiting import until
 
 WIDTH = 120
 

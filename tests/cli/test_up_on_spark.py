@@ -15,8 +15,8 @@ import pytest
 
 from borealis_py.app.replicas import ProcessName, ReplicaProcesses
 from tests.cli.commands import Borealis, app_text, statuses
+from tests.harness.waiting import PATIENCE_S, until
 from tests.runtime.spark.driven import has_java
-from tests.support.waiting import PATIENCE_S, until
 
 pytestmark = [pytest.mark.broker, pytest.mark.spark, pytest.mark.usefixtures("here")]
 APP = "cli-tasks"

@@ -27,7 +27,7 @@ from borealis_py.protocol.settings import Timing
 from sunion.model import FOREVER
 from tests.cli.commands import Borealis, app_text, status
 from tests.cli.imports import KAFKA, loaded
-from tests.support.waiting import PATIENCE_S, until, until_equal
+from tests.harness.waiting import PATIENCE_S, until, until_equal
 
 pytestmark = [pytest.mark.broker, pytest.mark.usefixtures("there")]
 APP = "clitest"

@@ -21,7 +21,7 @@ from borealis_py.client.stimes import Boundaries
 from borealis_py.client.times import parse_stime, parse_stimes
 from tests.client.folded import SCHEMA, T0, PublishedSource, W
 from tests.examples import examples
-from tests.support.waiting import PATIENCE_S
+from tests.harness.waiting import PATIENCE_S
 
 HEADER = b"carrier,n,delay,late,at"
 

@@ -15,8 +15,8 @@ from borealis_py.client.stimes import Boundaries
 from borealis_py.client.target import PublisherError, PublishFailed, StreamEnded, StreamFenced, StreamTaken
 from borealis_py.log.base import LogUnreachable
 from tests.client.folded import AHEAD_MAX_US, SCHEMA, PublishedSource, W, inputs, row
+from tests.harness.waiting import PATIENCE_S
 from tests.support.instant_log import InstantBroker, InstantLog
-from tests.support.waiting import PATIENCE_S
 
 
 def until(condition: Callable[[], object]) -> None:

@@ -11,7 +11,7 @@ from borealis_py.verify.report import show
 from tests.compose.compose import Compose
 from tests.compose.verdict import PRINTED, judge_queries
 from tests.compose.watch import Watch, open_watch, page, wall_us
-from tests.support.waiting import until
+from tests.harness.waiting import until
 
 APP = "flights"
 LOST = "lga"

@@ -14,7 +14,7 @@ from borealis_py.kafka.log import KafkaLog
 from borealis_py.log.base import LogError
 from borealis_py.log.messages import Status
 from sunion.bucket import Buckets
-from tests.support.waiting import until
+from tests.harness.waiting import until
 
 Key = tuple[str, int]
 

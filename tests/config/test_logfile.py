@@ -12,8 +12,8 @@ import pytest
 
 from borealis_py.config import logfile
 from borealis_py.config.logfile import KEPT_FILES, follow, opened
-from tests.drills.processes import ROOT
-from tests.support.waiting import PATIENCE_S
+from tests.harness.processes import ROOT
+from tests.harness.waiting import PATIENCE_S
 
 LIMIT = 100
 

@@ -7,7 +7,7 @@ import signal
 import threading
 
 from borealis_py.config.signals import set_by, setting
-from tests.support.waiting import PATIENCE_S, until
+from tests.harness.waiting import PATIENCE_S, until
 
 
 def test_a_signal_that_comes_while_the_event_is_being_waited_for_sets_it() -> None:

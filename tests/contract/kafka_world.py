@@ -14,9 +14,9 @@ from confluent_kafka.admin import AdminClient, NewPartitions
 from borealis_py.kafka.log import KafkaLog
 from borealis_py.log import topics
 from borealis_py.log.base import Feed, Log, TopicSpec
+from tests.harness.trimming import delete_before, segment_bytes
+from tests.harness.waiting import PATIENCE_S
 from tests.support.answers import wait_for_answers, wait_led
-from tests.support.trimming import delete_before, segment_bytes
-from tests.support.waiting import PATIENCE_S
 
 T = TypeVar("T")
 _numbers = itertools.count(1)

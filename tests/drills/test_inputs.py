@@ -12,13 +12,13 @@ import pytest
 from kafka import KafkaProducer
 
 from borealis_py.kafka.broker import LocalBroker
-from tests.drills.cluster import Cluster, cluster, wall_us
-from tests.drills.network import BUCKET_US, QUERY, SOURCES
-from tests.drills.plan import Member, Plan
-from tests.support.full_disk import FullDisk, full_disk
+from tests.harness.cluster import Cluster, cluster, wall_us
+from tests.harness.full_disk import FullDisk, full_disk
+from tests.harness.network import BUCKET_US, QUERY, SOURCES
+from tests.harness.plan import Member, Plan
+from tests.harness.waiting import PATIENCE_S
 from tests.support.late import LATE
 from tests.support.right import exactly
-from tests.support.waiting import PATIENCE_S
 
 pytestmark = pytest.mark.e2e
 GARBAGE = 3

@@ -22,9 +22,9 @@ from borealis_py.verify.envelope import Raw, Row
 from borealis_py.verify.evidence import DeadLetterRecord, dead_letters
 from borealis_py.verify.model.network import Network, stime_of
 from borealis_py.verify.source_log import SourceRules, fold
-from tests.drills.app import drill_app
-from tests.drills.network import BUCKET_US, CHAIN, COLUMNS, NODE, PARTED, SOURCES, poisoned, row_of
-from tests.drills.poison import KERNEL, PUBLISHER, WHATS, Plan, line_of
+from tests.harness.app import drill_app
+from tests.harness.network import BUCKET_US, CHAIN, COLUMNS, NODE, PARTED, SOURCES, poisoned, row_of
+from tests.harness.poison import KERNEL, PUBLISHER, WHATS, Plan, line_of
 from tests.support.right import exactly
 from tests.verify.handmade import B0, HandmadeTopics, good, source_log
 from tests.verify.records import record

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.drills.cluster import Cluster, cluster
-from tests.drills.family import idle_workers
-from tests.drills.network import QUERY
-from tests.drills.plan import SLACK, Member, Plan
+from tests.harness.cluster import Cluster, cluster
+from tests.harness.family import idle_workers
+from tests.harness.network import QUERY
+from tests.harness.plan import SLACK, Member, Plan
 from tests.support.late import LATE
 from tests.support.right import exactly
 

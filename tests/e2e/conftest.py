@@ -13,9 +13,9 @@ from borealis_py.cli.main import main
 from borealis_py.kafka.log import KafkaLog
 from borealis_py.log.base import Log
 from borealis_py.log.ingress_status import IngressRole
-from tests.support.two_brokers import TwoBrokers
-from tests.support.waiting import until
-from tests.support.writers import Writer
+from tests.harness.two_brokers import TwoBrokers
+from tests.harness.waiting import until
+from tests.harness.writers import Writer
 
 
 @pytest.fixture

@@ -19,10 +19,10 @@ from borealis_py.log import topics
 from borealis_py.log.base import Feed
 from tests.cli.commands import Borealis, borealis  # noqa: F401  # a fixture
 from tests.cli.foreign_topic import Topic
+from tests.harness.readers import Results
+from tests.harness.waiting import until
 from tests.support import kafka_tools
-from tests.support.results import Results
 from tests.support.right import exactly
-from tests.support.waiting import until
 
 pytestmark = [pytest.mark.e2e, pytest.mark.broker]
 

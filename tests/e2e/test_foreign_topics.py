@@ -22,9 +22,9 @@ from borealis_py.api import subscribe
 from borealis_py.app.replicas import ProcessName, ReplicaProcesses
 from borealis_py.client.subscriber import LiveChange, Row
 from tests.cli.commands import Borealis, borealis, status  # noqa: F401  # a fixture
-from tests.support.results import Results
+from tests.harness.readers import Results
+from tests.harness.waiting import PATIENCE_S, awaited, until
 from tests.support.right import exactly
-from tests.support.waiting import PATIENCE_S, awaited, until
 
 pytestmark = [pytest.mark.e2e, pytest.mark.broker]
 

@@ -13,8 +13,8 @@ from borealis_py.log import topics
 from borealis_py.log.base import Feed
 from tests.cli.commands import Borealis, borealis, status  # noqa: F401  # a fixture
 from tests.cli.foreign_topic import Topic, app_text
-from tests.support.results import Results
-from tests.support.waiting import until
+from tests.harness.readers import Results
+from tests.harness.waiting import until
 
 pytestmark = [pytest.mark.e2e, pytest.mark.broker]
 

@@ -15,8 +15,8 @@ import pytest
 
 from borealis_py.demo import scenario
 from borealis_py.protocol.settings import Timing
+from tests.harness.waiting import PATIENCE_S, until_equal
 from tests.support.right import exactly
-from tests.support.waiting import PATIENCE_S, until_equal
 
 pytestmark = [pytest.mark.e2e, pytest.mark.broker, pytest.mark.spark]
 

@@ -13,8 +13,8 @@ import pytest
 from borealis_py.kafka.log import KafkaLog
 from tests.cli.commands import Borealis, borealis  # noqa: F401  # a fixture
 from tests.cli.foreign_topic import Topic, app_text
-from tests.support.results import Results
-from tests.support.waiting import until
+from tests.harness.readers import Results
+from tests.harness.waiting import until
 
 pytestmark = [pytest.mark.e2e, pytest.mark.broker]
 

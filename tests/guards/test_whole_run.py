@@ -15,7 +15,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from tests.support.waiting import PATIENCE_S, until
+from tests.harness.waiting import PATIENCE_S, until
 from tests.support.whole_run import MARK, end, started_in
 
 ROOT = Path(__file__).parents[2]
@@ -24,7 +24,7 @@ TESTS = """
 import subprocess, threading, time
 from pathlib import Path
 from tests.support import whole_run
-from tests.support.waiting import until
+from tests.harness.waiting import until
 
 def test_takes_it_for_its_own_end():
     subprocess.Popen(["sleep", "600"], start_new_session=True)

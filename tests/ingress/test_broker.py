@@ -22,8 +22,8 @@ from borealis_py.log.description import Life
 from borealis_py.log.source_records import decode_source
 from borealis_py.log.topics import EVENT_TIME
 from sunion.source import SourceFold, fold
+from tests.harness.waiting import PATIENCE_S, until
 from tests.support.ingress_process import AHEAD_US, COLUMNS, plan_of
-from tests.support.waiting import PATIENCE_S, until
 
 APP, SOURCE, TOPIC, PARTITIONS = "ingressing", "orders", "ingressing-foreign", 3
 EACH = 20

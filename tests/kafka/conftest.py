@@ -10,9 +10,9 @@ import pytest
 from borealis_py.kafka.log import KafkaLog
 from borealis_py.log import topics
 from borealis_py.log.base import Feed, NewRecord, TopicSpec
+from tests.harness.waiting import PATIENCE_S
 from tests.kafka.waiter import Waiter
 from tests.support.answers import wait_for_answers, wait_led
-from tests.support.waiting import PATIENCE_S
 
 _numbers = itertools.count(1)
 

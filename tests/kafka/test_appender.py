@@ -12,8 +12,8 @@ from confluent_kafka import KafkaError, KafkaException
 from borealis_py.kafka import appender as appender_module
 from borealis_py.kafka.log import KafkaLog
 from borealis_py.log.base import Feed, NewRecord
+from tests.harness.waiting import PATIENCE_S
 from tests.kafka.waiter import Waiter
-from tests.support.waiting import PATIENCE_S
 
 NewFeed = Callable[..., Feed]
 

@@ -14,9 +14,9 @@ from borealis_py.node import checkpoint_topic
 from borealis_py.node.checkpoint_topic import PART_BYTES, TopicLocation
 from borealis_py.node.checkpoints import KEEP, CheckpointStore
 from borealis_py.node.recovering.checkpoint_files import names_in
+from tests.harness.waiting import PATIENCE_S
 from tests.node.texts import Numbers, Text, checkpoint, numbers
 from tests.support.nowhere import NOWHERE
-from tests.support.waiting import PATIENCE_S
 
 _numbers = itertools.count()
 

@@ -13,8 +13,8 @@ from confluent_kafka import TIMESTAMP_CREATE_TIME, TIMESTAMP_LOG_APPEND_TIME, Ka
 
 from borealis_py.kafka.appender import KafkaAppender
 from borealis_py.log.base import Feed, NewRecord
+from tests.harness.waiting import PATIENCE_S
 from tests.kafka.waiter import Waiter
-from tests.support.waiting import PATIENCE_S
 
 CONTROL, STATUS = Feed("a.control"), Feed("a.status")
 

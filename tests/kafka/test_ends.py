@@ -14,8 +14,8 @@ from confluent_kafka import KafkaError, KafkaException, TopicPartition
 import borealis_py
 from borealis_py.kafka.ends import EndsAsker, KafkaEnds
 from borealis_py.log.base import Feed
+from tests.harness.waiting import PATIENCE_S
 from tests.kafka.waiter import Waiter
-from tests.support.waiting import PATIENCE_S
 
 A, B, C = Feed("a"), Feed("b", 1), Feed("c")
 

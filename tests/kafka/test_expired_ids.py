@@ -13,9 +13,9 @@ from borealis_py.kafka.broker import LocalBroker, free_port
 from borealis_py.kafka.broker_config import server_properties
 from borealis_py.kafka.log import KafkaLog
 from borealis_py.log.base import Committed, Feed, NewRecord, TookOver, TopicSpec, Unknown
+from tests.harness.waiting import PATIENCE_S
 from tests.kafka.waiter import Waiter
 from tests.support.resume import last_number
-from tests.support.waiting import PATIENCE_S
 
 pytestmark = pytest.mark.broker
 FORGETS_S = 1

@@ -16,11 +16,11 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 from borealis_py.kafka.log import KafkaLog
 from borealis_py.log import topics
 from borealis_py.log.base import Feed, LogError, LogUnreachable, OffsetGone, TopicSpec, Unknown
+from tests.harness.running import PATIENCE_S
+from tests.harness.trimming import delete_before
 from tests.kafka.waiter import Waiter
 from tests.support.nowhere import NOWHERE
 from tests.support.resume import last_number
-from tests.support.running import PATIENCE_S
-from tests.support.trimming import delete_before
 
 Fill = Callable[[Feed, list[bytes]], None]
 NewFeed = Callable[..., Feed]

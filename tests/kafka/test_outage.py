@@ -17,10 +17,10 @@ from borealis_py.kafka.broker import LocalBroker, free_port
 from borealis_py.kafka.log import KafkaLog
 from borealis_py.log import topics
 from borealis_py.log.base import Committed, Feed, NewRecord, TookOver, TopicSpec, TransactorEvent
+from tests.harness.waiting import PATIENCE_S, until
 from tests.kafka.waiter import Waiter
 from tests.support.answers import wait_for_answers
 from tests.support.resume import last_number
-from tests.support.waiting import PATIENCE_S, until
 
 pytestmark = pytest.mark.broker
 

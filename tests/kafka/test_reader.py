@@ -14,9 +14,9 @@ from borealis_py.kafka import reader as reader_module
 from borealis_py.kafka.log import KafkaLog
 from borealis_py.log import topics
 from borealis_py.log.base import Feed, LogError, NewRecord, OffsetBeyond, OffsetGone, TopicSpec
+from tests.harness.trimming import delete_before
+from tests.harness.waiting import PATIENCE_S
 from tests.kafka.waiter import Waiter
-from tests.support.trimming import delete_before
-from tests.support.waiting import PATIENCE_S
 
 Fill = Callable[[Feed, list[bytes]], None]
 NewFeed = Callable[..., Feed]

@@ -13,7 +13,7 @@ from confluent_kafka import KafkaError, KafkaException, TopicPartition
 from borealis_py.kafka import reader as reader_module
 from borealis_py.kafka.reader import KafkaReader
 from borealis_py.log.base import Feed
-from tests.support.waiting import PATIENCE_S, until
+from tests.harness.waiting import PATIENCE_S, until
 
 FEEDS = [Feed(topic, partition) for topic in "abc" for partition in range(8)]
 Answer = Callable[[str], KafkaError | None]

@@ -15,8 +15,8 @@ from borealis_py.kafka.clients import KafkaClients
 from borealis_py.kafka.log import KafkaLog
 from borealis_py.log.base import Feed
 from borealis_py.log.foreign import Told, TopicWatch
+from tests.harness.waiting import PATIENCE_S, awaited, until
 from tests.support.answers import wait_led
-from tests.support.waiting import PATIENCE_S, awaited, until
 
 Fill = Callable[[Feed, list[bytes]], None]
 A = TypeVar("A", covariant=True)

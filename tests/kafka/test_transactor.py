@@ -31,10 +31,10 @@ from borealis_py.log.base import (
     Unended,
     Unknown,
 )
+from tests.harness.waiting import PATIENCE_S
 from tests.kafka.waiter import Waiter
 from tests.support.nowhere import NOWHERE
 from tests.support.resume import last_number
-from tests.support.waiting import PATIENCE_S
 
 NewFeed = Callable[..., Feed]
 COMPACT = ("cleanup.policy", "compact")

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from borealis_py.log.base import Appender, Delivery, Reader, Record
-from tests.support.waiting import PATIENCE_S
+from tests.harness.waiting import PATIENCE_S
 
 T = TypeVar("T")
 

@@ -31,9 +31,9 @@ from sunion.portion import Most
 from sunion.source import SourceFold
 from sunion.union import Mark
 from sunion.units import NOWHERE
+from tests.harness.waiting import PATIENCE_S, until
 from tests.support.holed_streams import lives
 from tests.support.simulated_app import SimulatedApp
-from tests.support.waiting import PATIENCE_S, until
 
 BUCKETS = Buckets(100_000)
 FIRST = 17_000_000

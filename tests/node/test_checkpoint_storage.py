@@ -26,9 +26,9 @@ from borealis_py.node.checkpoint_storage import (
     location_at,
 )
 from borealis_py.node.checkpoints import KEEP, CheckpointStore
+from tests.harness.waiting import until
 from tests.node.texts import Text, checkpoint
 from tests.support.buckets import SECRET, empty_bucket
-from tests.support.waiting import until
 
 
 class Objects(FileSystemHandler):

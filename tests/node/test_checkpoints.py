@@ -12,8 +12,8 @@ from structlog.testing import capture_logs
 from borealis_py.node import checkpoints
 from borealis_py.node.checkpoint_storage import ASIDE, LocalLocation
 from borealis_py.node.checkpoints import KEEP, CheckpointStore
+from tests.harness.waiting import PATIENCE_S, until
 from tests.node.texts import Text, checkpoint
-from tests.support.waiting import PATIENCE_S, until
 
 
 def store(directory: Path, query: str = "q1") -> CheckpointStore:

@@ -9,7 +9,7 @@ from threading import Event
 import psutil
 
 from borealis_py.node.memory import EVERY_S, ROLLUP, MemoryUse, OwnMemory, memory_use, memory_watch
-from tests.support.waiting import until
+from tests.harness.waiting import until
 
 TEXT = """5648c1948000-7ffca8e34000 ---p 00000000 00:00 0                          [rollup]
 Rss:              123456 kB

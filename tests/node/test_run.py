@@ -25,8 +25,8 @@ from borealis_py.protocol.states import ReplicaState
 from borealis_py.query.recovery import ACTIVE
 from borealis_py.simulation.toy_query import ToyKernel
 from sunion.errors import RetentionLost
+from tests.harness.waiting import PATIENCE_S
 from tests.support.instant_log import InstantLog
-from tests.support.waiting import PATIENCE_S
 
 
 class Losing:

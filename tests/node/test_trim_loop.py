@@ -17,8 +17,8 @@ from borealis_py.node.replica import Replica
 from borealis_py.node.trim_loop import TrimLoop, trimming
 from borealis_py.node.trimmer import Trim, Trims
 from borealis_py.protocol.trimming import TrimLimit
+from tests.harness.waiting import until
 from tests.support.instant_log import InstantLog
-from tests.support.waiting import until
 
 OWN, OTHER = Feed("app.q.r0"), Feed("nowhere")
 SETTINGS = Feed("app.settings")

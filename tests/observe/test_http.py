@@ -19,8 +19,8 @@ from borealis_py.observe import http_server
 from borealis_py.observe.http_routes import replica_routes
 from borealis_py.observe.http_server import HttpServer
 from borealis_py.observe.status_registry import HUNG_S, StatusRegistry
+from tests.harness.waiting import PATIENCE_S, until
 from tests.observe.states import CUT1, Q0, Now, app_state, both
-from tests.support.waiting import PATIENCE_S, until
 
 HERE = Address("127.0.0.1", 0)
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from threading import Event
 
 from borealis_py.log.base import Appender, Delivery, Feed, Lookup, NewRecord, Reader, Wake
+from tests.harness.waiting import PATIENCE_S
 from tests.support.instant_log import InstantLog
-from tests.support.waiting import PATIENCE_S
 
 
 class HandClock:

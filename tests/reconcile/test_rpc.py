@@ -16,10 +16,10 @@ from reconcile.redo_client import MEASURE_MOST_US, MEASURE_US, TAKE_MOST_US, TAK
 from reconcile.redo_job import PackedJob, run_packed
 from reconcile.redo_server import HELD_US, WAIT_US, RedoServer, TaskChannel
 from reconcile.rpc import JobAccepted, JobResult, Reassembler, Shutdown, SubmitJob, decode, encode
+from tests.harness.waiting import until
 from tests.reconcile.list_world import ListKernel, batch, claim, list_work
 from tests.reconcile.replica import Replica
 from tests.reconcile.rpc_log import HandClock, RpcLog
-from tests.support.waiting import until
 
 LOGS = {"s": [claim(1, "a"), *(batch(1, "a", i, [(10_000 + 1000 * i, i)], 11_000 + 1000 * i) for i in range(20))]}
 REQUESTS, RESPONSES = redo_feeds("app", "q", 0)

@@ -11,9 +11,9 @@ import pytest
 from borealis_py.protocol.redo import RedoDone, RedoJob
 from reconcile.redo_job import pack_job, unpack_result
 from reconcile.spark_executor import SparkExecutor, explain
+from tests.harness.waiting import PATIENCE_S, until
 from tests.reconcile.list_world import ListKernel, batch, claim, list_work
 from tests.reconcile.replica import Replica
-from tests.support.waiting import PATIENCE_S, until
 
 LOGS = {"s": [claim(1, "a"), *(batch(1, "a", i, [(10_000 + 1000 * i, i)], 11_000 + 1000 * i) for i in range(20))]}
 Run = Callable[[bytes], bytes]

@@ -10,11 +10,11 @@ from borealis_py.protocol.redo import RedoDone, RedoFailed, RedoPlace
 from reconcile.redo_client import RedoRouter
 from reconcile.replay_context import ReplayContext
 from reconcile.thread_redo import ResultQueue, ThreadRedo
+from tests.harness.waiting import PATIENCE_S
 from tests.reconcile.list_world import ListKernel, StubLog, StubLookup, batch, claim, list_work
 from tests.reconcile.replica import Replica
 from tests.support.bell import Bell
 from tests.support.redos import FailingRedo
-from tests.support.waiting import PATIENCE_S
 
 LOGS = {"s": [claim(1, "a"), *(batch(1, "a", i, [(10_000 + 1000 * i, i)], 11_000 + 1000 * i) for i in range(20))]}
 

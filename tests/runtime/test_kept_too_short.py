@@ -10,9 +10,9 @@ import pytest
 
 from borealis_py.log import topics
 from tests.cli.commands import Borealis, borealis  # noqa: F401  # a fixture
-from tests.support.standbys import REPLICAS, SOURCE, StandbyApp, an_app, standing_by
-from tests.support.trimming import delete_before
-from tests.support.waiting import until
+from tests.harness.standbys import REPLICAS, SOURCE, StandbyApp, an_app, standing_by
+from tests.harness.trimming import delete_before
+from tests.harness.waiting import until
 
 pytestmark = pytest.mark.broker
 

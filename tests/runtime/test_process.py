@@ -24,8 +24,8 @@ from borealis_py.runtime.kernel_check import check_fingerprint
 from borealis_py.runtime.process import main
 from borealis_py.runtime.specs import replica_spec, work_of
 from sunion.model import Input
-from tests.support.running import RunningApp, running
-from tests.support.waiting import PATIENCE_S
+from tests.harness.running import RunningApp, running
+from tests.harness.waiting import PATIENCE_S
 
 
 def small(name: str) -> App:

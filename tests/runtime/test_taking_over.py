@@ -15,9 +15,9 @@ import pytest
 
 from borealis_py.client.publisher import wall_us
 from tests.cli.commands import Borealis, borealis  # noqa: F401  # a fixture
-from tests.support.stalls import watched_stalls
-from tests.support.standbys import BUCKET_US, REPLICAS, WINDOW_US, StandbyApp, an_app, standing_by
-from tests.support.waiting import PATIENCE_S, until
+from tests.harness.stalls import watched_stalls
+from tests.harness.standbys import BUCKET_US, REPLICAS, WINDOW_US, StandbyApp, an_app, standing_by
+from tests.harness.waiting import PATIENCE_S, until
 
 pytestmark = pytest.mark.broker
 WAYS = ("active-standby", "passive-standby", "upstream-backup")

@@ -21,10 +21,10 @@ from borealis_py.node.spec import ReplicaSpec
 from borealis_py.protocol.settings import Timing
 from borealis_py.query import App
 from borealis_py.runtime.specs import replica_spec
-from tests.support import running as running_module
-from tests.support.running import RunningApp, running
-from tests.support.trimming import segment_bytes
-from tests.support.waiting import until
+from tests.harness import running as running_module
+from tests.harness.running import RunningApp, running
+from tests.harness.trimming import segment_bytes
+from tests.harness.waiting import until
 
 pytestmark = pytest.mark.broker
 NAME, LATER, AUDITED = "trimmed", "trimmedlater", "trimmedaudited"

@@ -23,8 +23,8 @@ from rich.console import Console
 
 from borealis_py.kafka.broker import LocalBroker
 from borealis_py.simulation.runner.ledger import commit_of
-from tests.chaos.tidy import leaving_nothing
-from tests.drills.processes import ROOT
+from tests.harness.processes import ROOT
+from tests.harness.tidy import leaving_nothing
 from tests.soak.figures import KINDS, OURS, Drift, Sample, drifts, take
 from tests.soak.site import APP, COMMAND_S, HOSTS, Site, kill
 

@@ -18,14 +18,14 @@ import psutil
 from borealis_py.app.replicas import ProcessName, ReplicaProcesses
 from borealis_py.app.supervision import supervisor_of
 from borealis_py.kafka.broker import free_port
-from tests.chaos.tidy import MARK
-from tests.drills.network import SOURCES
-from tests.drills.poison import WHATS, Plan
-from tests.drills.processes import ROOT, Process, spawn
-from tests.support.processes import inheriting
+from tests.harness.inherited import inheriting
+from tests.harness.network import SOURCES
+from tests.harness.poison import WHATS, Plan
+from tests.harness.processes import ROOT, Process, spawn
+from tests.harness.tidy import MARK
 
 APP = "soak"
-APP_FILE = "from tests.drills.app import drill_app\n\napp = drill_app('soak', True, '3s')\n"
+APP_FILE = "from tests.harness.app import drill_app\n\napp = drill_app('soak', True, '3s')\n"
 CONFIG = "timing:\n  slack: 1500ms\n"
 PERIOD_US = 50_000
 HOSTS = ("spark", "process")
@@ -109,7 +109,7 @@ class Site:
         arguments += ["--poison", str(self.poison)]
         arguments += ["--start-us", str(self.start_us), "--acks", str(self.directory / f"acks-{source}")]
         arguments += ["--take-over"] if take_over else []
-        self.feeders[source] = spawn("tests.drills.feeder", arguments, self.directory / f"{source}-{self.started}.log")
+        self.feeders[source] = spawn("tests.harness.feeder", arguments, self.directory / f"{source}-{self.started}.log")
 
     def status(self) -> dict[str, Any]:
         """As `borealis status --json` has it."""

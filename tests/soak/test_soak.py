@@ -8,9 +8,9 @@ import sys
 import psutil
 import pytest
 
-from tests.drills.processes import ROOT
+from tests.harness.processes import ROOT
+from tests.harness.waiting import until
 from tests.soak.figures import KINDS, Figures, Sample, drifts, take
-from tests.support.waiting import until
 
 RUN_S = 120.0
 STEADY = Figures(100_000, 40, 200, 12)

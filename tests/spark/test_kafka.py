@@ -18,9 +18,9 @@ from reconcile.audit import audit, audit_on_spark, audit_specs
 from reconcile.replay_context import node_context
 from sunion.bucket import Buckets
 from sunion.model import Output
+from tests.harness.waiting import PATIENCE_S
 from tests.reconcile.flights_world import AHEAD_US, ORIGIN, WIDTH_US, app, bits, log
 from tests.reconcile.replica import Replica
-from tests.support.waiting import PATIENCE_S
 
 pytestmark = [pytest.mark.spark, pytest.mark.broker]
 

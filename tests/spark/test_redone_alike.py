@@ -23,11 +23,11 @@ from reconcile.redo_server import RedoServer, TaskChannel
 from reconcile.replay_context import ReplayContext, node_context
 from reconcile.spark_executor import SparkExecutor
 from tests.engine.applied.modules import imported
+from tests.harness.waiting import until
 from tests.reconcile.flights_world import AHEAD_US, ORIGIN, WIDTH_US, bits, log
 from tests.reconcile.list_world import StubLog
 from tests.reconcile.replica import Replica
 from tests.reconcile.rpc_log import RpcLog
-from tests.support.waiting import until
 
 pytestmark = pytest.mark.spark
 

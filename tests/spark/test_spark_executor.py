@@ -14,12 +14,12 @@ from borealis_py.runtime.spark.session import ReplicaSession
 from reconcile.redo_client import RemoteRedo, TaskAddress
 from reconcile.redo_server import RedoServer, TaskChannel
 from reconcile.spark_executor import SparkExecutor
+from tests.harness.waiting import until
 from tests.reconcile.list_world import ListKernel, batch, list_work
 from tests.reconcile.replica import Replica
 from tests.reconcile.rpc_log import RpcLog
 from tests.spark.redo_logs import LOGS
 from tests.spark.tasks import Hanging, dying, failing
-from tests.support.waiting import until
 
 pytestmark = pytest.mark.spark
 LOGS["t"].append(batch(1, "a", 50, [], 30_000))

@@ -9,7 +9,7 @@ from confluent_kafka import Consumer, KafkaException, TopicPartition
 
 from borealis_py.kafka import admin, ends, lookup, topic_watch, transactor
 from borealis_py.log.base import Feed
-from tests.support.waiting import until
+from tests.harness.waiting import until
 
 LED_S = 2.0
 ANSWER_S = 60.0

@@ -10,7 +10,7 @@ from urllib.request import Request, urlopen
 
 from moto.server import ThreadedMotoServer
 
-from tests.support.waiting import PATIENCE_S
+from tests.harness.waiting import PATIENCE_S
 
 KEY, SECRET = "somebody", "hush"
 _NO_BUCKET = b"""<?xml version="1.0" encoding="UTF-8"?>

@@ -16,8 +16,8 @@ from borealis_py.log.ingress_status import IngressStatus, status_key
 from borealis_py.log.messages import Description, encode
 from borealis_py.log.records import BatchHeader, pack
 from borealis_py.query import App
+from tests.harness.waiting import PATIENCE_S
 from tests.support.instant_log import InstantBroker, InstantLog
-from tests.support.waiting import PATIENCE_S
 
 
 def described(**more: Any) -> AppState:

@@ -23,7 +23,7 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]
 from kafka.record.default_records import DefaultRecordBatchBuilder
 
 from borealis_py.log.base import Feed, NewRecord
-from tests.support.waiting import PATIENCE_S, until
+from tests.harness.waiting import PATIENCE_S, until
 
 _INIT_PRODUCER_ID, _PRODUCE = (22, 1), (0, 7)
 _INVALID_TXN_STATE = 48

@@ -7,8 +7,8 @@ import time
 from borealis_py.app.state import put_settings
 from borealis_py.client.publisher import Publisher
 from borealis_py.log.messages import SourceFailure
-from tests.support.running import RunningApp
-from tests.support.waiting import until
+from tests.harness.running import RunningApp
+from tests.harness.waiting import until
 
 
 def send(publishers: tuple[Publisher, Publisher], first: int, end: int) -> None:

@@ -19,9 +19,9 @@ THIRDS = 3
 PROCESSES = (
     "tests/app/test_replicas.py",
     "tests/app/test_supervisor.py",
-    "tests/chaos/test_links.py",
-    "tests/chaos/test_tidy.py",
     "tests/config/test_logfile.py",
+    "tests/harness/test_links.py",
+    "tests/harness/test_tidy.py",
     "tests/runtime/test_process.py",
 )
 """Files of the pure tier that start processes all the same."""

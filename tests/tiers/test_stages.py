@@ -13,7 +13,7 @@ import psutil
 import pytest
 from rich.console import Console
 
-from tests.support.running import PATIENCE_S, until
+from tests.harness.running import PATIENCE_S, until
 from tests.tiers import reruns
 from tests.tiers.plugin import ROOT
 from tests.tiers.stages import Ended, Stage, run

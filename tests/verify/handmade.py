@@ -13,7 +13,7 @@ from borealis_py.verify.history import HistoryRecord, ReplicaHistory
 from borealis_py.verify.model.network import Network, Truth, by_bucket, stime_of
 from borealis_py.verify.model.partitions import Piece
 from borealis_py.verify.source_log import END, SourceHistory
-from tests.drills.network import BUCKET_US, CHAIN, COLUMNS, SOURCES, row_of
+from tests.harness.network import BUCKET_US, CHAIN, COLUMNS, SOURCES, row_of
 
 T0 = 1_700_000_000_000_000
 B0 = T0 // BUCKET_US

@@ -21,8 +21,8 @@ from borealis_py.log.messages import SourceFailure
 from borealis_py.query import App
 from borealis_py.verify import survey
 from tests.cli.commands import Borealis
-from tests.support.running import RunningApp, running
-from tests.support.waiting import PATIENCE_S, until
+from tests.harness.running import RunningApp, running
+from tests.harness.waiting import PATIENCE_S, until
 
 pytestmark = pytest.mark.broker
 NAME, SOURCES = "verified", ("left", "right")

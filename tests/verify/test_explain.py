@@ -21,7 +21,7 @@ from borealis_py.verify.model.explain import Answer, Explainer, Rows, Statements
 from borealis_py.verify.model.network import Lacked, ModelStage, Network, Truth, by_bucket, stime_of
 from borealis_py.verify.model.partitions import Piece
 from borealis_py.verify.report import show
-from tests.drills.network import BUCKET_US, CHAIN, COLUMNS, PARTED, SINGLE, SOURCES, WINDOW_US, row_of
+from tests.harness.network import BUCKET_US, CHAIN, COLUMNS, PARTED, SINGLE, SOURCES, WINDOW_US, row_of
 from tests.verify.handmade import T0, good
 
 NETWORKS = {"chain": CHAIN, "parted": PARTED, "single": SINGLE}

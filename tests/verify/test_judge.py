@@ -16,7 +16,7 @@ from borealis_py.verify.model.network import Truth
 from borealis_py.verify.model.partitions import Piece
 from borealis_py.verify.report import show
 from borealis_py.verify.subscribers import TURN_US, allowed
-from tests.drills.network import BUCKET_US, CHAIN, SINGLE, WINDOW_US
+from tests.harness.network import BUCKET_US, CHAIN, SINGLE, WINDOW_US
 from tests.verify.handmade import B0, BACK, HEALED, LAST, LOST, T0, USUAL_US, X_US, HandmadeTopics, good, moved
 
 Fault = Callable[[HandmadeTopics], None]

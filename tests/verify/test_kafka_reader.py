@@ -5,7 +5,7 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from borealis_py.verify.kafka_reader import CannotRead, TopicReader, read_all
-from tests.support.waiting import PATIENCE_S
+from tests.harness.waiting import PATIENCE_S
 
 
 def test_a_topic_is_read_to_its_end_without_what_was_aborted(bootstrap: str) -> None:

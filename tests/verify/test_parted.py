@@ -17,7 +17,7 @@ from borealis_py.verify.history import HistoryRecord
 from borealis_py.verify.model.network import Truth
 from borealis_py.verify.model.partitions import Piece, merged, partition_of
 from borealis_py.verify.subscribers import TURN_US
-from tests.drills.network import BUCKET_US, CHAIN, PARTED, SOURCES
+from tests.harness.network import BUCKET_US, CHAIN, PARTED, SOURCES
 from tests.verify.handmade import B0, HEALED, LAST, LOST, USUAL_US, X_US, HandmadeTopics, good, moved
 
 Fault = Callable[[HandmadeTopics], None]

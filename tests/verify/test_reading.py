@@ -17,7 +17,7 @@ from borealis_py.verify.evidence import (
     subscriber_history,
 )
 from borealis_py.verify.source_log import SourceRules, fold
-from tests.drills.network import COLUMNS
+from tests.harness.network import COLUMNS
 from tests.verify.records import record
 
 RULES = SourceRules(dict.fromkeys(COLUMNS, ""), 90, 10)

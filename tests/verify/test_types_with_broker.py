@@ -18,8 +18,8 @@ from borealis_py.app.state import put_settings
 from borealis_py.log.messages import SourceFailure
 from borealis_py.query import App
 from tests.cli.commands import Borealis
-from tests.support.running import RunningApp, running
-from tests.support.waiting import until
+from tests.harness.running import RunningApp, running
+from tests.harness.waiting import until
 
 pytestmark = pytest.mark.broker
 NAME, SOURCES = "typed", ("left", "right")

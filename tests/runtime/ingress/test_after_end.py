@@ -12,8 +12,8 @@ from borealis_py.log import topics
 from borealis_py.log.base import LogUnreachable
 from borealis_py.log.messages import Description, encode
 from borealis_py.runtime.ingress.after_end import stay
+from tests.harness.waiting import PATIENCE_S, until
 from tests.support.app_log import NAME, AppLog
-from tests.support.waiting import PATIENCE_S, until
 
 ANEW = encode(Description("{}", "h", 0, "", "b2"))
 OTHER_VERSION = encode(Description("{}", "h", 0, "", "a1", version=99))

@@ -17,8 +17,8 @@ from borealis_py.log.ingress_status import AbsentField, IngressRole, IngressStat
 from borealis_py.runtime.ingress.after_end import REMARK
 from borealis_py.runtime.ingress.host import IngressHost
 from borealis_py.runtime.ingress.member import REPORT_US, RESTART_US, Roused, SessionReport, TopicMember
+from tests.harness.waiting import PATIENCE_S, until
 from tests.support.ingress_statuses import ingress_input
-from tests.support.waiting import PATIENCE_S, until
 
 S = 1_000_000
 

@@ -19,9 +19,9 @@ from borealis_py.app.state import StatusReader
 from borealis_py.log.messages import Status
 from borealis_py.protocol.settings import Timing
 from borealis_py.query import App
-from tests.drills.processes import ROOT, Process, spawn
-from tests.support.running import RunningApp
-from tests.support.waiting import until
+from tests.harness.processes import ROOT, Process, spawn
+from tests.harness.running import RunningApp
+from tests.harness.waiting import until
 
 os.environ.setdefault("PYTHONPATH", str(ROOT))
 READY_S = 240.0

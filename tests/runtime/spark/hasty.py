@@ -11,7 +11,7 @@ from typing import Any
 from borealis_py.runtime.process import main
 from borealis_py.runtime.spark import driver
 from borealis_py.runtime.spark.slot_plan import SlotPlan, await_slots, slots_there
-from tests.support.waiting import until
+from tests.harness.waiting import until
 
 
 def hasty(slots: int) -> None:

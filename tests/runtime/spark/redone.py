@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from borealis_py.client.publisher import Publisher
+from tests.harness.waiting import until
 from tests.runtime.spark.driven import Driven
-from tests.support.waiting import until
 from tests.support.without_b import lose_b, rows_without_b
 
 ROUNDS = 5

@@ -18,8 +18,8 @@ import psutil
 import pyspark
 
 from borealis_py.kafka.broker import free_port
-from tests.drills.processes import ROOT, Process
-from tests.support.waiting import until
+from tests.harness.processes import ROOT, Process
+from tests.harness.waiting import until
 
 HOME = Path(pyspark.__file__).parent
 HOST = ("--host", "127.0.0.1")

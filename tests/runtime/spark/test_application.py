@@ -24,9 +24,9 @@ from borealis_py.runtime.spark.replica_task import NodeTask, TaskEnd, different
 from borealis_py.runtime.spark.slot_monitor import SlotMonitor
 from borealis_py.runtime.spark.slot_plan import SlotPlan, waiting
 from reconcile.rpc import Shutdown, decode
-from tests.drills.processes import ROOT
+from tests.harness.processes import ROOT
+from tests.harness.waiting import PATIENCE_S, until
 from tests.reconcile.rpc_log import RpcLog
-from tests.support.waiting import PATIENCE_S, until
 
 Run = Callable[[], TaskEnd]
 

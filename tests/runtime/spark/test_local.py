@@ -11,9 +11,9 @@ import psutil
 import pytest
 
 from borealis_py.kafka.broker import LocalBroker, free_port
+from tests.harness.waiting import until
 from tests.runtime.spark.driven import all_gone, driven, has_java, union_app
 from tests.runtime.spark.redone import redo_of
-from tests.support.waiting import until
 from tests.support.without_b import lose_b, rows_without_b, send
 
 pytestmark = [pytest.mark.spark, pytest.mark.broker]

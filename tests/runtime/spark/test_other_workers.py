@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from borealis_py.app.exit_codes import FAILED, KERNEL, ExitCode
-from tests.drills.processes import ROOT
+from tests.harness.processes import ROOT
 from tests.runtime.spark.driven import READY_S, driven, union_app
 
 pytestmark = [pytest.mark.spark, pytest.mark.broker]

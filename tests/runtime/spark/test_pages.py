@@ -12,8 +12,8 @@ from urllib.parse import urlsplit
 
 import pytest
 
+from tests.harness.waiting import until
 from tests.runtime.spark.driven import END_S, READY_S, Driven, all_gone, driven, union_app
-from tests.support.waiting import until
 from tests.support.without_b import send
 
 pytestmark = [pytest.mark.spark, pytest.mark.broker]

@@ -13,8 +13,8 @@ import psutil
 import pytest
 
 from borealis_py.runtime.spark.parent_watchdog import LOOK_S, ended_with_host
-from tests.drills.processes import ROOT
-from tests.support.waiting import PATIENCE_S, until
+from tests.harness.processes import ROOT
+from tests.harness.waiting import PATIENCE_S, until
 
 TASK = """
 import sys, threading, time

@@ -16,8 +16,8 @@ from borealis_py.runtime.spark import seats
 from borealis_py.runtime.spark.replica_task import NodeTask
 from borealis_py.runtime.spark.seating import Seating, activity_of
 from borealis_py.runtime.spark.seats import Activity, Seat
+from tests.harness.waiting import until
 from tests.support.statuses import status
-from tests.support.waiting import until
 
 PASSIVE = RecoveryWay.PASSIVE_STANDBY.value
 

@@ -14,13 +14,13 @@ import pytest
 from borealis_py.runtime.spark.session import ReplicaSession, SparkSettings, SparkUnavailable
 from reconcile.redo_job import pack_job
 from reconcile.spark_executor import SparkExecutor
+from tests.harness.waiting import PATIENCE_S, until
 from tests.reconcile.list_world import ListKernel, list_work
 from tests.reconcile.replica import Replica
 from tests.spark.redo_logs import LOGS
 from tests.spark.settings import SETTINGS
 from tests.spark.tasks import Hanging, Meeting
 from tests.support.bell import Bell
-from tests.support.waiting import PATIENCE_S, until
 
 pytestmark = pytest.mark.spark
 

@@ -18,9 +18,9 @@ from borealis_py.log import topics
 from borealis_py.log.base import Feed
 from borealis_py.log.messages import read_beat
 from borealis_py.query.recovery import RecoveryPlan, RecoveryWay
+from tests.harness.standbys import REPLICAS, StandbyApp, an_app, standing_by
+from tests.harness.waiting import until
 from tests.runtime.spark.driven import all_gone
-from tests.support.standbys import REPLICAS, StandbyApp, an_app, standing_by
-from tests.support.waiting import until
 
 pytestmark = [pytest.mark.spark, pytest.mark.broker]
 MOVED = "goes on elsewhere"

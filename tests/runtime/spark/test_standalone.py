@@ -8,10 +8,10 @@ from pathlib import Path
 import psutil
 import pytest
 
+from tests.harness.waiting import until
 from tests.runtime.spark.driven import READY_S, Driven, all_gone, driven, union_app
 from tests.runtime.spark.redone import engines, redo_of
 from tests.runtime.spark.standalone import Cluster, standalone
-from tests.support.waiting import until
 from tests.support.without_b import send
 
 pytestmark = [pytest.mark.spark, pytest.mark.broker]

@@ -14,7 +14,7 @@ from borealis_py.runtime.restarting import TaskDied
 from borealis_py.runtime.spark import standby_orders
 from borealis_py.runtime.spark.standby_orders import StandbyOrders
 from reconcile.rpc import IncarnationEnd, IncarnationOrder, StandbysReport
-from tests.support.waiting import PATIENCE_S, until
+from tests.harness.waiting import PATIENCE_S, until
 
 
 class Task:

@@ -13,8 +13,8 @@ from borealis_py.runtime.spark import standby_task
 from borealis_py.runtime.spark.replica_task import NodeTask, TaskEnd
 from borealis_py.runtime.spark.standby_task import StandbyTask
 from reconcile import rpc
+from tests.harness.waiting import PATIENCE_S, until
 from tests.reconcile.rpc_log import RpcLog
-from tests.support.waiting import PATIENCE_S, until
 
 ASK, ANSWER = redo_feeds("app", "a", 0)
 

@@ -11,8 +11,8 @@ import pytest
 
 from borealis_py.runtime.spark.session import ReplicaSession, SparkSettings
 from borealis_py.runtime.spark.slot_plan import waiting
+from tests.harness.waiting import until
 from tests.spark.settings import SETTINGS
-from tests.support.waiting import until
 
 pytestmark = pytest.mark.spark
 NO_HEARTBEATS = (("spark.executor.heartbeatInterval", "3600s"), ("spark.network.timeout", "7200s"))

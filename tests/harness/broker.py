@@ -9,7 +9,7 @@ from pathlib import Path
 import psutil
 
 from borealis_py.kafka.broker import LocalBroker, free_port
-from tests.chaos.links import HOST
+from tests.harness.links import HOST
 
 
 class LinkedBroker(LocalBroker):

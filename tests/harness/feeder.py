@@ -1,4 +1,4 @@
-"""`python -m tests.drills.feeder`: publishes made rows of some sources at a fixed rate until SIGTERM, then END.
+"""`python -m tests.harness.feeder`: publishes made rows of some sources at a fixed rate until SIGTERM, then END.
 
 Rows are numbered from 0 and row n is always the same, so a successor goes on where its predecessor's log ends. What the
 log has acknowledged goes into a file, one line a flush: that much must never be lost.
@@ -15,9 +15,9 @@ from borealis_py.api import publisher
 from borealis_py.client.ingest import InputRow, read_jsonl
 from borealis_py.client.publisher import Publisher
 from borealis_py.config.signals import set_by
-from tests.drills.network import row_of
-from tests.drills.pacing import FLUSH_ROWS, OUTAGE_S, due, note, options
-from tests.drills.poison import Plan, line_of
+from tests.harness.network import row_of
+from tests.harness.pacing import FLUSH_ROWS, OUTAGE_S, due, note, options
+from tests.harness.poison import Plan, line_of
 
 
 def feed(publisher_: Publisher, source: str, args: argparse.Namespace, stop: threading.Event) -> None:

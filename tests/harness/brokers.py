@@ -22,11 +22,11 @@ from borealis_py.kafka import jars
 from borealis_py.kafka.broker import free_port, new_cluster_id
 from borealis_py.kafka.broker_config import java_command, server_properties
 from borealis_py.kafka.java import find_java
-from tests.chaos.links import HOST
-from tests.chaos.wires import Wires
-from tests.support.full_disk import FullDisk
-from tests.support.moved_clock import MovedClock, compiled
-from tests.support.waiting import PATIENCE_S, until
+from tests.harness.full_disk import FullDisk
+from tests.harness.links import HOST
+from tests.harness.moved_clock import MovedClock, compiled
+from tests.harness.waiting import PATIENCE_S, until
+from tests.harness.wires import Wires
 
 COUNT = 3
 IN_SYNC = 2

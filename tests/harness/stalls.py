@@ -14,7 +14,7 @@ from confluent_kafka import Producer
 
 from borealis_py.kafka.log import KafkaLog
 from borealis_py.log.base import TopicSpec
-from tests.support.waiting import PATIENCE_S
+from tests.harness.waiting import PATIENCE_S
 
 LOOK_S = 0.02
 STALL_US = 300_000

@@ -1,6 +1,6 @@
 """A plain program that writes JSON into a topic, a row for each tick of the wall clock, until SIGTERM. For tests.
 
-python tests/support/json_writer.py BOOTSTRAP TOPIC PARTITIONS KIND
+python tests/harness/json_writer.py BOOTSTRAP TOPIC PARTITIONS KIND
 
 KIND is `orders`, or `payments`: of two of three orders, `LATER_MS` after them. Row `id` lies in partition `id` modulo
 their number. Each row that the broker has acknowledged is printed as its id. A partition that cannot be written does

@@ -30,15 +30,15 @@ from borealis_py.verify.evidence import Blackout
 from borealis_py.verify.kafka_reader import TopicReader
 from borealis_py.verify.report import show
 from sunion.bucket import Buckets
-from tests.drills.app import drill_app
-from tests.drills.foreign import Foreign
-from tests.drills.network import BUCKET_US, QUERY, SOURCES
-from tests.drills.plan import INDEX, Member, Plan
-from tests.drills.poison import KERNEL
-from tests.drills.poison import Plan as Poison
-from tests.drills.processes import Process, Watcher, spawn
-from tests.support.trimming import delete_before
-from tests.support.waiting import PATIENCE_S, until
+from tests.harness.app import drill_app
+from tests.harness.foreign import Foreign
+from tests.harness.network import BUCKET_US, QUERY, SOURCES
+from tests.harness.plan import INDEX, Member, Plan
+from tests.harness.poison import KERNEL
+from tests.harness.poison import Plan as Poison
+from tests.harness.processes import Process, Watcher, spawn
+from tests.harness.trimming import delete_before
+from tests.harness.waiting import PATIENCE_S, until
 
 LOST_US = 600_000_000
 QUIET_US = 2_000_000
@@ -126,7 +126,7 @@ class Cluster:
         arguments += ["--period-us", str(self.plan.period_us), "--start-us", str(self.start_us)]
         arguments += ["--acks", str(self.directory / "acks.jsonl"), *(["--take-over"] if take_over else [])]
         arguments += ["--poison", str(self.poison.file)]
-        process = self.spawn(name, "tests.drills.feeder", arguments)
+        process = self.spawn(name, "tests.harness.feeder", arguments)
         self.feeders.update(dict.fromkeys(sources, process))
         return process
 
@@ -134,7 +134,7 @@ class Cluster:
         """Start a subscriber."""
         history = self.directory / f"seen-{len(self.watchers)}.jsonl"
         arguments = ["--bootstrap", self.bootstrap, "--app", self.plan.name, "--query", QUERY, "--out", str(history)]
-        process = self.spawn(f"watcher-{len(self.watchers)}", "tests.drills.watcher", arguments)
+        process = self.spawn(f"watcher-{len(self.watchers)}", "tests.harness.watcher", arguments)
         self.watchers.append(Watcher(process, history, len(self.plan.results)))
         return self.watchers[-1]
 

@@ -22,11 +22,11 @@ from borealis_py.query.ingress_spec import INGRESSES
 from borealis_py.verify.description import place
 from borealis_py.verify.kafka_reader import TopicReader
 from borealis_py.verify.source_log import END, SourceRules, fold
-from tests.drills.network import BUCKET_US, COLUMNS, FOREIGN
-from tests.drills.processes import Process
+from tests.harness.network import BUCKET_US, COLUMNS, FOREIGN
+from tests.harness.processes import Process
 
 if TYPE_CHECKING:
-    from tests.drills.cluster import Cluster
+    from tests.harness.cluster import Cluster
 
 LATENESS, EXPECT = "1s", "1s"
 PRODUCER = "producer-c"
@@ -68,7 +68,7 @@ class Foreign:
         arguments = ["--bootstrap", self._address(PRODUCER), "--topic", self.topic, "--source", FOREIGN]
         arguments += ["--period-us", str(it.plan.period_us), "--start-us", str(it.start_us)]
         arguments += ["--acks", str(it.directory / "acks.jsonl"), "--poison", str(it.poison.file)]
-        it.feeders[FOREIGN] = it.spawn(PRODUCER, "tests.drills.producer", arguments)
+        it.feeders[FOREIGN] = it.spawn(PRODUCER, "tests.harness.producer", arguments)
 
     def copy(self, index: int) -> None:
         """Start an ingress (again)."""

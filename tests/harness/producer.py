@@ -1,4 +1,4 @@
-"""`python -m tests.drills.producer`: a plain Kafka producer of made rows, at a fixed rate until SIGTERM.
+"""`python -m tests.harness.producer`: a plain Kafka producer of made rows, at a fixed rate until SIGTERM.
 
 Row n is record n of the topic's one partition, so a successor goes on where the topic ends. A record's timestamp is
 when its row was given to the client; what is overdue goes at once. What the broker has acknowledged goes into a file,
@@ -17,9 +17,9 @@ from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartit
 
 from borealis_py.config.signals import set_by
 from borealis_py.log.topics import RECORD_BYTES_MAX
-from tests.drills.network import row_of
-from tests.drills.pacing import FLUSH_ROWS, OUTAGE_S, due, note, options
-from tests.drills.poison import Plan, line_of
+from tests.harness.network import row_of
+from tests.harness.pacing import FLUSH_ROWS, OUTAGE_S, due, note, options
+from tests.harness.poison import Plan, line_of
 
 
 def end_of(bootstrap: str, topic: str) -> int:

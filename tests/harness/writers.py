@@ -10,7 +10,7 @@ import threading
 from pathlib import Path
 from typing import Any
 
-from tests.support.waiting import PATIENCE_S
+from tests.harness.waiting import PATIENCE_S
 
 PROGRAM = Path(__file__).with_name("json_writer.py")
 

@@ -9,7 +9,7 @@ from kafka import TopicPartition
 from kafka.admin import KafkaAdminClient
 
 from borealis_py.log.base import Feed
-from tests.support.waiting import PATIENCE_S
+from tests.harness.waiting import PATIENCE_S
 
 
 def delete_before(bootstrap: str, feed: Feed, offset: int) -> None:

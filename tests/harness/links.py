@@ -4,7 +4,7 @@ Kafka tells its clients where it is. So the broker gets a listener for each link
 this proxy (`broker`). What is cut is held back, as by a network that loses packets until it is whole again. Where there
 are several brokers, a process has a link to each, `NAME@1` to `NAME@3`: what is done to `NAME` is done to all of them.
 
-The proxy is a process (`python -m tests.chaos.links`): what it does must not wait for whoever breaks things.
+The proxy is a process (`python -m tests.harness.links`): what it does must not wait for whoever breaks things.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import cast
 
-from tests.drills.processes import ROOT
-from tests.support.waiting import PATIENCE_S
+from tests.harness.processes import ROOT
+from tests.harness.waiting import PATIENCE_S
 
 HOST = "127.0.0.1"
 READY = "ready"
@@ -156,7 +156,7 @@ class Links:
         arguments = [f"{name}={port}:{target}" for name, (port, target) in ports.items()]
         with output.open("wb") as file:
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "tests.chaos.links", *arguments],
+                [sys.executable, "-m", "tests.harness.links", *arguments],
                 stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=file, cwd=ROOT, text=True, start_new_session=True,
             )  # fmt: skip
         assert self._process.stdout is not None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from borealis_py.verify.model.network import Network
-from tests.drills.network import CHAIN, FOREIGN, NODE, PARTED, PARTITIONS, QUERY, SINGLE, WITH_FOREIGN
+from tests.harness.network import CHAIN, FOREIGN, NODE, PARTED, PARTITIONS, QUERY, SINGLE, WITH_FOREIGN
 
 INDEX = "replica"
 """Stands for all nodes where one process runs them: `Member(INDEX, 0)` is such a process."""

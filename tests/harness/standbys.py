@@ -27,7 +27,7 @@ from borealis_py.log.clock import SystemClock
 from borealis_py.log.messages import Status, decode
 from borealis_py.protocol.settings import Timing
 from borealis_py.query import App
-from tests.support.waiting import PATIENCE_S, until
+from tests.harness.waiting import PATIENCE_S, until
 
 REPLICAS = (0, 1)
 SOURCE, KEYS = "src", "abcdefg"

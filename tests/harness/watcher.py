@@ -1,4 +1,4 @@
-"""`python -m tests.drills.watcher`: the product's subscribers, both views, writing down what they see and when.
+"""`python -m tests.harness.watcher`: the product's subscribers, both views, writing down what they see and when.
 
 One JSON object a line: {"view", "saw": {at_us, kind, bucket, end, rows, lacked, index, partition}}, at the end
 {"ended": view}.

@@ -28,7 +28,7 @@ from borealis_py.runtime.specs import replica_spec
 from borealis_py.runtime.threads import make_redos
 from reconcile.redo_client import RedoRouter, RedoRunner
 from reconcile.replay_context import make_kernel
-from tests.support.waiting import PATIENCE_S, until
+from tests.harness.waiting import PATIENCE_S, until
 
 MakeRedos = Callable[[ReplicaSpec, Kernel, Wake, RedoRunner], RedoRouter]
 

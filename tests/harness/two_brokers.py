@@ -15,7 +15,7 @@ from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-def
 from borealis_py.kafka.broker import LocalBroker, free_port
 from borealis_py.kafka.broker_config import HOST
 from borealis_py.kafka.client import ask_cluster_id
-from tests.support.waiting import PATIENCE_S, until
+from tests.harness.waiting import PATIENCE_S, until
 
 FIRST, SECOND = 1, 2
 """Their ids."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from borealis_py.query import App, Stream
-from tests.drills.foreign import EXPECT, LATENESS, topic_of
-from tests.drills.network import BUCKET_US, FOREIGN, NODE, NODE_BY, QUERY, QUERY_BY, SOURCES, WINDOW_US
+from tests.harness.foreign import EXPECT, LATENESS, topic_of
+from tests.harness.network import BUCKET_US, FOREIGN, NODE, NODE_BY, QUERY, QUERY_BY, SOURCES, WINDOW_US
 
 REPLICAS = 2
 USABLE = "v IS NOT NULL AND abs(CAST(v AS INTEGER)) >= 0 AND sqrt(v) >= 0 AND NOT json_valid(origin)"

@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from borealis_py.verify.envelope import Row, Value
 from borealis_py.verify.model.network import ModelStage, Network, stime_of
-from tests.drills.poison import refused_by_kernel
+from tests.harness.poison import refused_by_kernel
 
 SOURCES = ("a", "b", "c")
 COLUMNS = ("origin", "k", "v")

@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 from borealis_py.kafka.broker import free_port
-from tests.chaos.links import HOST, Links
+from tests.harness.links import HOST, Links
+from tests.harness.waiting import PATIENCE_S, until
 from tests.support.nowhere import PORT
-from tests.support.waiting import PATIENCE_S, until
 
 SHORT_S = 0.3
 

@@ -10,8 +10,8 @@ from typing import Any
 import psutil
 
 from borealis_py.kafka.process_end import is_over
-from tests.drills.plan import Member
-from tests.drills.processes import Process
+from tests.harness.plan import Member
+from tests.harness.processes import Process
 
 
 def tree(process: Process) -> list[psutil.Process]:
