@@ -12,10 +12,10 @@ import pytest
 import structlog
 from hypothesis import HealthCheck, settings
 
-from borealis_py.kafka.broker import LocalBroker, free_port
-from borealis_py.kafka.errors import BrokerError
+from borealis_py.kafka.broker import LocalBroker
 from borealis_py.log import unreadable
 from tests.examples import examples
+from tests.harness.broker import started
 from tests.support import strict, whole_run
 from tests.support.wheel import build
 from tests.tiers import plugin
@@ -81,16 +81,8 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="session")
 def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalBroker]:
     """A running broker on a port of the system's choice; topics are to have names that no other test uses."""
-    for last in (False, False, True):
-        local = LocalBroker(tmp_path_factory.mktemp("broker"), free_port())
-        try:
-            local.up(180.0)  # beside others that start, too
-            break
-        except BrokerError as exc:  # other programs choose ports at the same time
-            if last or "in use" not in str(exc):
-                raise
-    yield local
-    local.down(timeout_s=0.0)  # nobody needs its data
+    with started(tmp_path_factory.mktemp("broker")) as local:
+        yield local
 
 
 @pytest.fixture(scope="session")

@@ -29,6 +29,7 @@ from borealis_py.query.errors import QueryError
 from borealis_py.query.recovery import ACTIVE, RecoveryPlan, RecoveryWay, parse_recovery
 from borealis_py.query.stream import Stream
 from borealis_py.runtime.specs import replica_spec
+from tests.harness.launching import described
 from tests.support.app_log import NAME, AppLog
 
 SCHEMA = {"x": "int64", "k": "string"}
@@ -108,8 +109,7 @@ class UpLog(AppLog):
         app = App(NAME, bucket="100ms")
         cut = app.source("s", schema=SCHEMA).filter("x > 0").node("cut", partitions=2, by="k", **said)
         app.query("q", cut.window(rows=9).agg(n="count(*)"))
-        spec, now_us = app.describe(), time.time_ns() // 1000
-        return launch.describe(self, spec, launch.check(spec, Timing()), "now", now_us, Timing())
+        return described(self, app)
 
     def state(self) -> AppState:
         return read_state(self)
@@ -182,7 +182,7 @@ def rows_only(name: str = NAME, **said: Any) -> AppSpec:
 
 
 def up(log: AppLog, spec: AppSpec) -> AppState:
-    return launch.describe(log, spec, launch.check(spec, Timing()), "now", time.time_ns() // 1000, Timing())
+    return described(log, spec)
 
 
 @pytest.mark.parametrize(

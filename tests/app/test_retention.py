@@ -7,7 +7,6 @@ from contextlib import closing
 
 import pytest
 
-from borealis_py.app import launch
 from borealis_py.app.settings import give_up_replica, set_retain
 from borealis_py.app.state import AppState, NoSuchApp, put_settings, read_settings
 from borealis_py.app.topics import fit_segments
@@ -23,6 +22,7 @@ from borealis_py.query import App
 from borealis_py.query.retention import Keep
 from borealis_py.runtime.specs import trimming_of
 from sunion.units import Bucket
+from tests.harness.launching import described
 from tests.support.app_log import NAME, AppLog
 
 HOUR_US = 3_600_000_000
@@ -40,8 +40,7 @@ class UpLog(AppLog):
         app = App(NAME, bucket="100ms", retain="2h")
         cut = app.source("s", schema={"x": "int64"}, retain=source).node("cut")
         app.query("q", app.union(cut, app.source("t", schema={"x": "int64"})), "3s", replicas=3)
-        spec, now_us = app.describe(), time.time_ns() // 1000
-        launch.describe(self, spec, launch.check(spec, Timing()), "now", now_us, Timing())
+        described(self, app)
 
     def state(self) -> AppState:
         state = read_settings(self, NAME)

@@ -13,7 +13,6 @@ from typing import Any, cast
 import msgspec
 import pytest
 
-from borealis_py.app import launch
 from borealis_py.app.errors import LaunchError
 from borealis_py.app.state import AppState, read_settings
 from borealis_py.app.timing import differences, ignored
@@ -25,6 +24,7 @@ from borealis_py.log.description import APP_KEY
 from borealis_py.protocol.settings import Timing
 from borealis_py.query import App
 from borealis_py.runtime.specs import kernel_of, replica_spec, work_of
+from tests.harness.launching import described
 from tests.support.app_log import NAME, AppLog
 
 SLOW = Timing(slack_us=1_500_000, redo_rows=20)
@@ -36,8 +36,7 @@ class UpLog(AppLog):
     def up(self, timing: Timing) -> AppState:
         app = App(NAME, bucket="100ms")
         app.query("q", app.source("s", schema={"x": "int64"}), "3s")
-        spec, now_us = app.describe(), time.time_ns() // 1000
-        return launch.describe(self, spec, launch.check(spec, timing), "now", now_us, timing)
+        return described(self, app, timing)
 
     def state(self) -> AppState:
         state = read_settings(self, NAME)

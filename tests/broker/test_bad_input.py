@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -11,7 +10,6 @@ from pathlib import Path
 import pytest
 from structlog.testing import capture_logs
 
-from borealis_py.app import launch
 from borealis_py.app.errors import LaunchError
 from borealis_py.app.state import AppState
 from borealis_py.client.target import StreamTaken
@@ -19,8 +17,8 @@ from borealis_py.kafka.log import KafkaLog
 from borealis_py.log import topics
 from borealis_py.log.base import Feed, LogError, NewRecord, TopicSpec
 from borealis_py.log.records import BatchHeader, ClaimHeader, pack, pack_stimes
-from borealis_py.protocol.settings import Timing
 from borealis_py.query import App
+from tests.harness.launching import described
 from tests.harness.running import RunningApp, running
 from tests.harness.waiting import PATIENCE_S, until
 
@@ -219,9 +217,8 @@ def test_a_topic_that_has_too_few_partitions_already_is_named_before_anything_is
     admin.create([TopicSpec("bad-topic.src", 2)])
     source = app.source("src", schema={"name": "string"}, partitions=3)
     app.query("all", source, delay_threshold="1s", replicas=1)
-    spec = app.describe()
     with pytest.raises(LogError, match=r"topic bad-topic\.src has 2 partitions at .*, 3 are needed: .*another name"):
-        launch.describe(log, spec, launch.check(spec, Timing()), "now", 1_700_000_000_000_000, Timing())
+        described(log, app, now_us=1_700_000_000_000_000)
     assert [topic for topic in admin.topics() if topic.startswith("bad-topic")] == ["bad-topic.src"]
     admin.close()
 
@@ -235,8 +232,7 @@ def test_a_source_with_other_partitions_than_at_the_first_start_is_refused_and_n
         app = App("bad-again")
         source = app.source("src", schema={"name": "string"}, partitions=partitions)
         app.query("all", source, delay_threshold="1s", replicas=1)
-        spec = app.describe()
-        return launch.describe(log, spec, launch.check(spec, Timing()), "now", time.time_ns() // 1000, Timing())
+        return described(log, app)
 
     first = describe(2)
     for partitions, told in ((4, "4 partitions"), (1, "1 partition"), (None, "not partitioned")):

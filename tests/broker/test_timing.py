@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from borealis_py.app import launch
 from borealis_py.app.errors import LaunchError
 from borealis_py.app.state import AppState, read_app
 from borealis_py.observe.live_view import open_live
 from borealis_py.protocol.settings import Timing
 from borealis_py.query import App
+from tests.harness.launching import described
 from tests.harness.running import RunningApp, running
 from tests.harness.waiting import until
 
@@ -29,8 +29,7 @@ def make() -> App:
 
 
 def describe(it: RunningApp, timing: Timing) -> AppState:
-    spec = make().describe()
-    return launch.describe(it.log, spec, launch.check(spec, timing), "now", time.time_ns() // 1000, timing)
+    return described(it.log, make(), timing)
 
 
 def test_replicas_subscribers_and_publishers_go_by_it_until_the_next_run(bootstrap: str, tmp_path: Path) -> None:

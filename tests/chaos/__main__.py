@@ -20,7 +20,7 @@ from tests.chaos.arena import arena
 from tests.chaos.faults import GAP_S, draw, kinds_of
 from tests.chaos.report import Run, append, kinds_table, late_told, result, timeline
 from tests.chaos.run import Done, run
-from tests.harness.load import Meter
+from tests.harness.machine import Meter
 from tests.harness.plan import Plan
 from tests.harness.processes import ROOT
 from tests.harness.tidy import leaving_nothing

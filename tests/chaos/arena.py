@@ -16,16 +16,16 @@ from borealis_py.verify import Verdict
 from tests.chaos.faults import FEEDERS, INGRESSES
 from tests.chaos.impaired import Group, Impaired
 from tests.harness import family
-from tests.harness.broker import LinkedBroker
+from tests.harness.broker import START_S, LinkedBroker
 from tests.harness.brokers import Brokers
-from tests.harness.cluster import Cluster, wall_us
+from tests.harness.cluster import Cluster
+from tests.harness.faults import FullDisk
 from tests.harness.foreign import PRODUCER
-from tests.harness.full_disk import FullDisk
 from tests.harness.links import Links
 from tests.harness.network import BUCKET_US
 from tests.harness.plan import Member, Plan
 from tests.harness.processes import Process
-from tests.harness.waiting import PATIENCE_S, until
+from tests.harness.waiting import PATIENCE_S, until, wall_us
 
 Wait = Callable[[], bool]
 Steps = Iterator[Wait]
@@ -34,8 +34,6 @@ Steps = Iterator[Wait]
 BROKER, SUBSCRIBER, ELSEWHERE = "broker", "subscriber", "elsewhere"
 BEHIND_US = 2_000_000
 """A replica is well when its live frontier is behind by no more than this beyond the threshold."""
-START_S = 180.0
-"""A broker may need so long on a machine that does other things too."""
 STOP_S = 60.0
 HEAR_S = 0.2
 WELL_S = 120.0
@@ -60,6 +58,13 @@ class Restarting(Cluster):
     """How often a process could not start."""
     crashed: list[str] = field(default_factory=list)
     """Processes that a signal ended which nobody sent: errors of their own, whatever else is found."""
+
+    def start_old(self, member: Member) -> Process:
+        """Start one of another life of the app beside it, with files of its own. It is to end by itself."""
+        directory = self.directory / "old-life"
+        process = self._replica(f"old-{member}", member, directory, "process", "tests.chaos.old_life")
+        process.may_end = True
+        return process
 
     def look(self) -> None:
         for process in self.all_started:

@@ -21,9 +21,10 @@ from borealis_py.verify.kafka_reader import TopicReader
 from tests.chaos.arena import ELSEWHERE, Arena, Steps
 from tests.chaos.faults import Fault
 from tests.harness import family
-from tests.harness.cluster import Cluster, wall_us
+from tests.harness.cluster import Cluster
 from tests.harness.network import BUCKET_US, QUERY, SOURCES
 from tests.harness.plan import Member, Plan
+from tests.harness.waiting import wall_us
 
 REPLICA, FEEDER = Member(QUERY, 0), f"feeder-{''.join(SOURCES)}"
 WORKS_US = 1_000_000

@@ -9,8 +9,8 @@ from tests.chaos.acks import speak
 from tests.chaos.arena import Arena, Steps
 from tests.chaos.faults import INGRESSES, Fault
 from tests.harness import family
-from tests.harness.cluster import wall_us
 from tests.harness.network import FOREIGN
+from tests.harness.waiting import wall_us
 
 
 def producer_killed(it: Arena, fault: Fault) -> Steps:

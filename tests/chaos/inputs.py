@@ -13,15 +13,15 @@ from kafka import KafkaProducer
 
 from borealis_py.verify.description import place
 from tests.chaos.acks import speak, speaks
-from tests.chaos.arena import BROKER, START_S, SUBSCRIBER, Arena, Steps
+from tests.chaos.arena import BROKER, SUBSCRIBER, Arena, Steps
 from tests.chaos.faults import CameToNothing, Fault
 from tests.harness import family
-from tests.harness.cluster import wall_us
+from tests.harness.broker import START_S
 from tests.harness.network import BUCKET_US
 from tests.harness.plan import Member
 from tests.harness.poison import WHATS
 from tests.harness.processes import Process
-from tests.harness.waiting import PATIENCE_S
+from tests.harness.waiting import PATIENCE_S, wall_us
 
 AGAIN_S = 8.0
 """A second failure during STABILIZATION that did not show by then came too late, or was masked."""

@@ -11,8 +11,8 @@ from borealis_py.app.exit_codes import OTHER_LIFE
 from tests.chaos.arena import Arena, Steps, publishing
 from tests.chaos.faults import HUNG, CameToNothing, Fault
 from tests.harness import family
-from tests.harness.cluster import wall_us
 from tests.harness.plan import Member
+from tests.harness.waiting import wall_us
 
 TAKE_OVER_S = 12.0
 """A peer that did not take over within this has nothing to publish, for want of an input."""

@@ -16,7 +16,7 @@ from borealis_py.verify import AnomalyKind, Verdict
 from borealis_py.verify.anomalies import Delay
 from tests.chaos.faults import GAP_S, kinds_of
 from tests.chaos.run import Done
-from tests.harness.load import Sample, between
+from tests.harness.machine import Sample, between
 from tests.support.late import LATE
 
 LEDGER_HEAD = """# Chaos ledger

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from tests.chaos import elsewhere, foreign, inputs, processes, several
 from tests.chaos.arena import Arena, Steps, Wait
 from tests.chaos.faults import KINDS, CameToNothing, Fault
-from tests.harness.cluster import wall_us
+from tests.harness.waiting import wall_us
 
 TURN_S = 0.1
 AT_ONCE = 3

@@ -22,7 +22,7 @@ from tests.chaos.arena import BROKER, Arena, Steps
 from tests.chaos.faults import COMES_BACK, CUT_FROM, JUMPS_S, CameToNothing, Fault
 from tests.chaos.inputs import answers
 from tests.harness.brokers import CONTROLLER
-from tests.harness.cluster import wall_us
+from tests.harness.waiting import wall_us
 
 PROBE = "probe"
 """A topic in which only the chaos writes."""

@@ -33,7 +33,7 @@ from tests.chaos.impaired import Group, Impaired
 from tests.chaos.report import Run, append, late_told, ledger_line, result, timeline
 from tests.chaos.run import DOING, Done, _Active, _next
 from tests.harness.links import WAYS
-from tests.harness.load import Sample
+from tests.harness.machine import Sample
 from tests.harness.plan import Member, Plan
 from tests.harness.poison import WHATS
 

@@ -14,11 +14,10 @@ from tests.chaos.elsewhere import Life, reset_elsewhere
 from tests.chaos.faults import Fault
 from tests.chaos.impaired import Impaired
 from tests.harness.broker import LinkedBroker
-from tests.harness.cluster import wall_us
 from tests.harness.links import Links
 from tests.harness.network import SOURCES
 from tests.harness.poison import KERNEL, WHATS
-from tests.harness.waiting import until
+from tests.harness.waiting import until, wall_us
 from tests.support.right import exactly
 
 pytestmark = pytest.mark.e2e

@@ -11,11 +11,10 @@ import pytest
 
 from borealis_py.app.process_spec import VARIABLE, ProcessSpec
 from borealis_py.app.replicas import ProcessName, ReplicaProcesses
-from borealis_py.app.state import put_settings
 from borealis_py.kafka.log import KafkaLog
-from borealis_py.log.messages import SourceFailure
 from borealis_py.runtime import index_in_use
 from tests.cli.commands import Borealis, statuses
+from tests.harness.launching import cut_off
 from tests.harness.waiting import PATIENCE_S, until
 
 pytestmark = [pytest.mark.broker, pytest.mark.usefixtures("there")]
@@ -86,7 +85,7 @@ def test_only_queries_have_results(borealis: Borealis) -> None:
 def test_a_lost_source_is_the_business_of_who_reads_it(borealis: Borealis, bootstrap: str) -> None:
     said = borealis("fail", "source", "left", "--for", "120s", "--app", APP, "--json")
     assert said.code == 0, said.err
-    put_settings(KafkaLog(bootstrap), APP, {"fail/left": SourceFailure(0)})
+    cut_off(KafkaLog(bootstrap), APP, ["left"], 0)
     lost = json.loads(said.out)["unreachable_for"]
     assert {r["node"] for r in lost} == {"cleaned"}
 

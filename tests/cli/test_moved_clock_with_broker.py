@@ -11,7 +11,7 @@ import pytest
 
 from tests.cli.commands import Borealis, status
 from tests.cli.foreign_topic import Topic, app_text
-from tests.harness.moved_clock import MovedClock, compiled
+from tests.harness.faults import MovedClock, compiled_clock
 from tests.harness.waiting import until
 
 pytestmark = pytest.mark.broker
@@ -27,7 +27,7 @@ def rows_and_letters(borealis: Borealis) -> tuple[int, int, int]:
 def test_rows_wait_while_the_clock_is_behind_and_come_late_while_it_is_ahead(
     borealis: Borealis, here: Path, topic: Topic, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    clock = MovedClock(here / "clock", compiled(here / "moved_clock.so"))
+    clock = MovedClock(here / "clock", compiled_clock(here / "moved_clock.so"))
     if not clock.environment:
         pytest.skip("there is no C compiler")
     (here / "app.py").write_text(app_text("clocks", topic.name))

@@ -9,7 +9,7 @@ import pytest
 from borealis_py.config import probe
 from borealis_py.node import checkpoint_storage
 from tests.cli.commands import Borealis, app_text
-from tests.harness.full_disk import full_disk
+from tests.harness.faults import full_disk
 from tests.support.buckets import SECRET, no_such_bucket
 
 COMMANDS = (("check", "app.py"), ("up", "app.py", "--host", "process", "--bootstrap", "localhost:1"))

@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 import json
-import time
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from borealis_py.app import launch
 from borealis_py.app.state import read_app
 from borealis_py.cli import recovering
 from borealis_py.cli.commands import explain
 from borealis_py.cli.main import main
 from borealis_py.config.config import Config
 from borealis_py.kafka import client
-from borealis_py.protocol.settings import Timing
 from borealis_py.query import App
+from tests.harness.launching import described
 from tests.support.app_log import NAME, AppLog
 
 
@@ -31,8 +29,7 @@ def log(monkeypatch: pytest.MonkeyPatch) -> AppLog:
     )
     app.query("q", cut.window(rows=2).agg(n="count(*)"), guarantee="rollback")
     app.query("one", cut, replicas=1)
-    spec = app.describe()
-    launch.describe(it, spec, launch.check(spec, Timing()), "now", time.time_ns() // 1000, Timing())
+    described(it, app)
     context: Any = SimpleNamespace(log=it, app=lambda name: read_app(it, name))
     monkeypatch.setattr(recovering, "open_context", lambda bootstrap: context)
     return it

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import json
-import time
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from borealis_py.app import launch
 from borealis_py.app.state import read_app
 from borealis_py.cli import retaining
 from borealis_py.cli.main import main
-from borealis_py.protocol.settings import Timing
 from borealis_py.query import App
 from borealis_py.simulation.log.client import MemoryAdmin
+from tests.harness.launching import described
 from tests.support.app_log import NAME, AppLog
 
 
@@ -24,8 +22,7 @@ def log(monkeypatch: pytest.MonkeyPatch) -> AppLog:
     it = AppLog()
     app = App(NAME, retain="1h")
     app.query("q", app.source("s", schema={"x": "int64"}), "3s")
-    spec = app.describe()
-    launch.describe(it, spec, launch.check(spec, Timing()), "now", time.time_ns() // 1000, Timing())
+    described(it, app)
     context: Any = SimpleNamespace(log=it, app=lambda name: read_app(it, name))
     monkeypatch.setattr(retaining, "open_context", lambda bootstrap: context)
     return it

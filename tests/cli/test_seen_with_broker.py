@@ -22,12 +22,12 @@ import psutil
 import pytest
 
 from borealis_py.api import live, publisher
-from borealis_py.app.state import put_settings, read_app
+from borealis_py.app.state import read_app
 from borealis_py.cli.main import main
 from borealis_py.kafka.log import KafkaLog
-from borealis_py.log.messages import SourceFailure
 from sunion.model import Kind
 from tests.cli.commands import Borealis, status
+from tests.harness.launching import cut_off
 from tests.harness.waiting import PATIENCE_S, until, until_equal
 
 pytestmark = pytest.mark.broker
@@ -154,7 +154,7 @@ def test_a_lost_source_costs_what_was_explained(borealis: Borealis, bootstrap: s
                 "missing_sources": list(change.missing_sources),
             }
             assert found == explained[query]
-        put_settings(log, APP, {"fail/left": SourceFailure(0)})
+        cut_off(log, APP, ["left"], 0)
         counted = re.compile(r'_events_total{app="seen",event="FIRST_TENTATIVE",node="cut",replica="0"} [1-9]')
         until(lambda: counted.search(get(f"{url}/metrics")[1]) is not None, "the metrics count it")
     assert [explained[q]["completeness"] for q in ("sums", "every")] == [0.5, 0.75]

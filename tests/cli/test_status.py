@@ -8,7 +8,6 @@ import msgspec
 import pytest
 from rich.console import Console
 
-from borealis_py.app import launch
 from borealis_py.app.replica_health import health_of
 from borealis_py.app.replicas import ProcessName
 from borealis_py.app.state import AppState, Statuses
@@ -19,11 +18,11 @@ from borealis_py.cli.tables import KEPT
 from borealis_py.log.acks import ack_record
 from borealis_py.log.messages import Description, InputStatus, Status, TrimStatus
 from borealis_py.observe.overview import overview, waiting_trims
-from borealis_py.protocol.settings import Timing
 from borealis_py.protocol.trimming import Need, ReplicaName
 from borealis_py.query import App
 from sunion.bucket import Buckets
 from sunion.units import Bucket, Offset
+from tests.harness.launching import described
 from tests.support.app_log import AppLog
 from tests.support.statuses import BUCKET_US, NOW, WALL_US, source, status
 
@@ -414,8 +413,7 @@ def test_a_standby_that_would_not_find_the_state_of_the_one_that_runs_is_told() 
     """Passive standbys on two machines without a shared place: nothing said so before a crash."""
     log, app = AppLog(), App("a", bucket="100ms")
     app.query("q", app.source("s", schema={"x": "int64"}), recovery="passive-standby")
-    spec = app.describe()
-    state = launch.describe(log, spec, launch.check(spec, Timing()), "now", WALL_US, Timing())
+    state = described(log, app, now_us=WALL_US)
 
     def told(place: str, where: str = "two", way: str = "passive-standby", **changes: object) -> list[str]:
         need = Need(inc=1, uid="u", number=1, bucket=Bucket(NOW), offsets={"s": Offset(0)}, place=place)

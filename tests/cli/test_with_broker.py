@@ -15,18 +15,16 @@ from pathlib import Path
 import psutil
 import pytest
 
-from borealis_py.app import launch
 from borealis_py.app.loader import load_app
-from borealis_py.app.state import put_settings, read_app
+from borealis_py.app.state import read_app
 from borealis_py.kafka.log import KafkaLog
 from borealis_py.log import topics
 from borealis_py.log.base import Feed
-from borealis_py.log.messages import SourceFailure
 from borealis_py.log.records import BatchHeader, unpack_source, unpack_stimes
-from borealis_py.protocol.settings import Timing
 from sunion.model import FOREVER
 from tests.cli.commands import Borealis, app_text, status
 from tests.cli.imports import KAFKA, loaded
+from tests.harness.launching import cut_off, described
 from tests.harness.waiting import PATIENCE_S, until, until_equal
 
 pytestmark = [pytest.mark.broker, pytest.mark.usefixtures("there")]
@@ -230,7 +228,7 @@ def test_a_source_fails_on_purpose(borealis: Borealis, bootstrap: str) -> None:
     found = json.loads(said.out)
     assert {(r["node"], r["replica"]) for r in found["unreachable_for"]} == {("sums", 0), ("sums", 1), ("big", 0)}
     assert status(borealis, APP)["failed_sources_until_wall_us"] == {"left": found["until_wall_us"]}
-    put_settings(KafkaLog(bootstrap), APP, {"fail/left": SourceFailure(0)})
+    cut_off(KafkaLog(bootstrap), APP, ["left"], 0)
 
 
 def test_several_apps_must_be_chosen_from(borealis: Borealis, site: Path, bootstrap: str) -> None:
@@ -255,7 +253,7 @@ def test_several_apps_must_be_chosen_from(borealis: Borealis, site: Path, bootst
 def test_a_pipe_is_published_as_it_comes_and_ctrl_c_ends_it_in_order(site: Path, bootstrap: str) -> None:
     log = KafkaLog(bootstrap)
     spec = load_app(site / "app.py").describe().model_copy(update={"name": f"{APP}-pipe"})
-    launch.describe(log, spec, launch.check(spec, Timing()), "now", time.time_ns() // 1000, Timing())
+    described(log, spec)
     command = [sys.executable, "-m", "borealis_py.cli.main", "publish", "left", "-", "--app", spec.name]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stderr=subprocess.PIPE) as process:
         assert process.stdin is not None

@@ -10,8 +10,8 @@ from borealis_py.demo.content import content_of
 from borealis_py.verify.report import show
 from tests.compose.compose import Compose
 from tests.compose.verdict import PRINTED, judge_queries
-from tests.compose.watch import Watch, open_watch, page, wall_us
-from tests.harness.waiting import until
+from tests.compose.watch import Watch, open_watch, page
+from tests.harness.waiting import until, wall_us
 
 APP = "flights"
 LOST = "lga"

@@ -9,19 +9,15 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 
-from borealis_py.app.state import AppState, StatusReader, read_app
+from borealis_py.app.state import AppState, read_app
 from borealis_py.kafka.log import KafkaLog
 from borealis_py.log.base import LogError
 from borealis_py.log.messages import Status
 from sunion.bucket import Buckets
-from tests.harness.waiting import until
+from tests.harness.statuses import Statuses
+from tests.harness.waiting import until, wall_us
 
 Key = tuple[str, int]
-
-
-def wall_us() -> int:
-    """Now, microseconds since 1970."""
-    return time.time_ns() // 1000
 
 
 @dataclass
@@ -31,12 +27,12 @@ class Watch:
     bootstrap: str
     app: str
     state: AppState = field(init=False)
-    statuses: list[Status] = field(default_factory=list)
+    statuses: Statuses = field(init=False)
 
     def __post_init__(self) -> None:
         log = KafkaLog(self.bootstrap)
         self.state = read_app(log, self.app)
-        self._reader = StatusReader(log, self.app)
+        self.statuses = Statuses(log, self.app)
 
     @property
     def replicas(self) -> list[Key]:
@@ -54,7 +50,7 @@ class Watch:
 
         def met() -> bool:
             with suppress(LogError):  # a busy machine's broker may be late
-                self.statuses += self._reader.poll()
+                self.statuses.poll()
             return condition()
 
         try:
@@ -65,12 +61,11 @@ class Watch:
 
     def newest(self, key: Key) -> Status | None:
         """What a replica said last."""
-        return next((s for s in reversed(self.statuses) if (s.node, s.replica) == key), None)
+        return self.statuses.newest(*key)
 
     def since(self, key: Key, at_us: int, event: str = "") -> list[Status]:
         """What it said since then; only that event, if one is named."""
-        said = [s for s in self.statuses if (s.node, s.replica) == key and s.at_wall_us >= at_us]
-        return [s for s in said if not event or s.event == event]
+        return [s for s in self.statuses.of(*key, at_us) if not event or s.event == event]
 
     def all_stable(self, at_us: int, index: int | None = None) -> bool:
         """Every replica (of one index) has spoken since then and says now that it is STABLE."""
@@ -82,7 +77,7 @@ class Watch:
         """Until which stime each query's corrected stream is complete, microseconds."""
         buckets = Buckets(self.state.spec.bucket_us)
         last: dict[str, int] = {}
-        for s in self.statuses:
+        for s in self.statuses.all:
             last[s.node] = max(last.get(s.node, 0), s.progress)
         return {query: buckets.start(bucket) for query, bucket in last.items()}
 
@@ -101,14 +96,14 @@ class Watch:
         lines = []
         for key in self.replicas:
             s = self.newest(key)
-            events = [one.event for one in self.since(key, 0) if one.event][-8:]
+            events = self.statuses.events(*key)[-8:]
             said = "nothing" if s is None else f"{s.state}, {(wall_us() - s.at_wall_us) / 1e6:.1f} s ago"
             lines.append(f"{key[0]}.r{key[1]}: {said}; {' '.join(events)}")
         return "\n".join(lines)
 
     def close(self) -> None:
         """Let go of the client."""
-        self._reader.close()
+        self.statuses.close()
 
 
 def open_watch(bootstrap: str, app: str, timeout_s: float) -> Watch:

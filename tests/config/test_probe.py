@@ -12,7 +12,7 @@ from borealis_py.config import probe
 from borealis_py.config.probe import NAME, attempt, check_directory, check_writable
 from borealis_py.node import checkpoint_storage
 from borealis_py.node.checkpoint_storage import LocationError, location_at
-from tests.harness.full_disk import full_disk
+from tests.harness.faults import full_disk
 from tests.support.buckets import KEY, SECRET, no_such_bucket
 from tests.support.read_only import read_only_directory
 

@@ -19,7 +19,7 @@ import psutil
 from borealis_py.kafka import cache
 from borealis_py.kafka.broker import free_port
 from tests.docs.output import alike
-from tests.harness.inherited import inheriting
+from tests.harness.processes import inheriting
 from tests.harness.waiting import PATIENCE_S
 
 ROOT = Path(__file__).parents[2]

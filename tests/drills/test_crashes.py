@@ -9,10 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.harness.cluster import Cluster, cluster, wall_us
+from tests.harness.cluster import Cluster, cluster
+from tests.harness.machine import Stalls, watched_stalls
 from tests.harness.network import BUCKET_US, QUERY, SOURCES
 from tests.harness.plan import Member, Plan
-from tests.harness.stalls import Stalls, watched_stalls
+from tests.harness.waiting import wall_us
 from tests.support.late import LATE
 from tests.support.right import exactly
 

@@ -12,11 +12,11 @@ import pytest
 from kafka import KafkaProducer
 
 from borealis_py.kafka.broker import LocalBroker
-from tests.harness.cluster import Cluster, cluster, wall_us
-from tests.harness.full_disk import FullDisk, full_disk
+from tests.harness.cluster import Cluster, cluster
+from tests.harness.faults import FullDisk, full_disk
 from tests.harness.network import BUCKET_US, QUERY, SOURCES
 from tests.harness.plan import Member, Plan
-from tests.harness.waiting import PATIENCE_S
+from tests.harness.waiting import PATIENCE_S, wall_us
 from tests.support.late import LATE
 from tests.support.right import exactly
 

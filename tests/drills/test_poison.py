@@ -24,7 +24,7 @@ from borealis_py.verify.model.network import Network, stime_of
 from borealis_py.verify.source_log import SourceRules, fold
 from tests.harness.app import drill_app
 from tests.harness.network import BUCKET_US, CHAIN, COLUMNS, NODE, PARTED, SOURCES, poisoned, row_of
-from tests.harness.poison import KERNEL, PUBLISHER, WHATS, Plan, line_of
+from tests.harness.poison import KERNEL, PUBLISHER, WHATS, PoisonPlan, line_of
 from tests.support.right import exactly
 from tests.verify.handmade import B0, HandmadeTopics, good, source_log
 from tests.verify.records import record
@@ -63,7 +63,7 @@ def test_the_kernel_refuses_what_the_checker_says_and_nothing_else() -> None:
 
 
 def test_all_publishers_of_a_source_find_the_same_poison(tmp_path: Path) -> None:
-    writes, reads = (Plan(tmp_path / "poison.jsonl") for _ in range(2))
+    writes, reads = (PoisonPlan(tmp_path / "poison.jsonl") for _ in range(2))
     assert reads.of("a", 7) is None
     writes.add("a", 7, ["no JSON", "cast fails"])
     assert [reads.of("a", n) for n in (6, 7, 8, 9)] == [None, "no JSON", "cast fails", None]

@@ -12,9 +12,10 @@ from pathlib import Path
 import pytest
 
 from borealis_py.app.exit_codes import LOST
-from tests.harness.cluster import Cluster, cluster, wall_us
+from tests.harness.cluster import Cluster, cluster
 from tests.harness.network import BUCKET_US, QUERY, SOURCES
 from tests.harness.plan import Member, Plan
+from tests.harness.waiting import wall_us
 from tests.support.late import LATE
 from tests.support.right import exactly
 

@@ -13,7 +13,7 @@ from borealis_py.cli.main import main
 from borealis_py.kafka.log import KafkaLog
 from borealis_py.log.base import Log
 from borealis_py.log.ingress_status import IngressRole
-from tests.harness.two_brokers import TwoBrokers
+from tests.harness.broker import TwoBrokers
 from tests.harness.waiting import until
 from tests.harness.writers import Writer
 

@@ -18,8 +18,8 @@ from borealis_py.kafka.log import KafkaLog
 from borealis_py.log import topics
 from borealis_py.log.base import Feed
 from tests.cli.commands import Borealis, borealis, status  # noqa: F401  # a fixture
+from tests.harness.broker import FIRST, SECOND, START_S, TwoBrokers
 from tests.harness.readers import Results
-from tests.harness.two_brokers import FIRST, SECOND, START_S, TwoBrokers
 from tests.harness.waiting import awaited, until
 from tests.harness.writers import Writer, lying_in
 from tests.support.right import exactly

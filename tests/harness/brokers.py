@@ -22,9 +22,8 @@ from borealis_py.kafka import jars
 from borealis_py.kafka.broker import free_port, new_cluster_id
 from borealis_py.kafka.broker_config import java_command, server_properties
 from borealis_py.kafka.java import find_java
-from tests.harness.full_disk import FullDisk
+from tests.harness.faults import FullDisk, MovedClock, compiled_clock
 from tests.harness.links import HOST
-from tests.harness.moved_clock import MovedClock, compiled
 from tests.harness.waiting import PATIENCE_S, until
 from tests.harness.wires import Wires
 
@@ -134,7 +133,7 @@ class Brokers:
         java = find_java()
         jars_dir, cluster_id = jars.fetch(java), new_cluster_id()
         self.data_dir.mkdir(parents=True, exist_ok=True)
-        library = compiled(self.data_dir / "clock.so")
+        library = compiled_clock(self.data_dir / "clock.so")
         for n, node in self.nodes.items():
             node.data_dir.mkdir(parents=True, exist_ok=True)
             if n != CONTROLLER:

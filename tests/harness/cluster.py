@@ -6,23 +6,20 @@ conditions that the status topic or a subscriber's own file shows.
 
 from __future__ import annotations
 
-import json
 import signal
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
-from itertools import takewhile
 from pathlib import Path
 
-from borealis_py.app import launch
 from borealis_py.app.process_spec import ProcessSpec
 from borealis_py.app.replicas import ProcessName, first_arguments
-from borealis_py.app.state import AppState, StatusReader, put_settings
+from borealis_py.app.state import AppState
 from borealis_py.kafka.log import KafkaLog
 from borealis_py.log.base import Feed, LogError
-from borealis_py.log.messages import SourceFailure, Status
+from borealis_py.log.messages import Status
 from borealis_py.protocol.settings import Timing
 from borealis_py.verify import Verdict, judge, read_evidence
 from borealis_py.verify.envelope import Raw
@@ -30,23 +27,22 @@ from borealis_py.verify.evidence import Blackout
 from borealis_py.verify.kafka_reader import TopicReader
 from borealis_py.verify.report import show
 from sunion.bucket import Buckets
+from tests.harness import feeders
 from tests.harness.app import drill_app
+from tests.harness.feeders import Feeding
 from tests.harness.foreign import Foreign
+from tests.harness.launching import cut_off, described
 from tests.harness.network import BUCKET_US, QUERY, SOURCES
 from tests.harness.plan import INDEX, Member, Plan
-from tests.harness.poison import KERNEL
-from tests.harness.poison import Plan as Poison
-from tests.harness.processes import Process, Watcher, spawn
+from tests.harness.poison import KERNEL, PoisonPlan
+from tests.harness.processes import PROCESS, Process, spawn
+from tests.harness.statuses import Statuses
 from tests.harness.trimming import delete_before
-from tests.harness.waiting import PATIENCE_S, until
+from tests.harness.waiting import PATIENCE_S, until, wall_us
+from tests.harness.watcher import Watcher
 
 LOST_US = 600_000_000
 QUIET_US = 2_000_000
-
-
-def wall_us() -> int:
-    """Now, microseconds since 1970."""
-    return time.time_ns() // 1000
 
 
 @dataclass
@@ -63,12 +59,12 @@ class Cluster:
     bounded: bool = True
     log: KafkaLog = field(init=False)
     state: AppState = field(init=False)
-    poison: Poison = field(init=False)
+    poison: PoisonPlan = field(init=False)
     foreign: Foreign = field(init=False)
     replicas: dict[Member, Process] = field(default_factory=dict)
     feeders: dict[str, Process] = field(default_factory=dict)
     watchers: list[Watcher] = field(default_factory=list)
-    statuses: dict[Member, list[Status]] = field(default_factory=dict)
+    statuses: Statuses = field(init=False)
     blackouts: list[Blackout] = field(default_factory=list)
     quiet_us: tuple[int, int] = (0, 0)
     start_us: int = 0
@@ -86,12 +82,9 @@ class Cluster:
             self.foreign.create()
         shape = (plan.replicas, plan.partitions, plan.sources, plan.retain, plan.recovery)
         app = drill_app(plan.name, plan.chain, threshold, *shape)
-        spec = app.describe()
-        timing = Timing(**dict(plan.timing))
-        reports = launch.check(spec, timing)
-        self.state = launch.describe(self.log, spec, reports, "now", wall_us(), timing)
-        self._reader = StatusReader(self.log, plan.name, wall_us() // 1000)
-        self.poison = Poison(self.directory / "poison.jsonl")
+        self.state = described(self.log, app, Timing(**dict(plan.timing)))
+        self.statuses = Statuses(self.log, plan.name, wall_us() // 1000)
+        self.poison = PoisonPlan(self.directory / "poison.jsonl")
 
     # Processes --------------------------------------------------------------------------------------------------------
 
@@ -100,16 +93,7 @@ class Cluster:
         for member in dict.fromkeys(map(self.plan.process, members)):
             self.replicas[member] = self._replica(str(member), member, self.directory, self.plan.host)
 
-    def start_old(self, member: Member) -> Process:
-        """Start one of another life of the app beside it, with files of its own. It is to end by itself."""
-        module, directory = "tests.chaos.old_life", self.directory / "old-life"
-        process = self._replica(f"old-{member}", member, directory, "process", module)
-        process.may_end = True
-        return process
-
-    def _replica(
-        self, name: str, member: Member, data_dir: Path, host: str, module: str = "borealis_py.runtime.process"
-    ) -> Process:
+    def _replica(self, name: str, member: Member, data_dir: Path, host: str, module: str = PROCESS) -> Process:
         log = KafkaLog(self.addresses.get(str(member), self.bootstrap))
         spec = ProcessSpec.unconfigured(log, data_dir, host)
         apart = self.plan.chain and member.node != INDEX
@@ -121,14 +105,19 @@ class Cluster:
         """Start a publisher of these sources."""
         self.start_us = self.start_us or wall_us()
         name = f"feeder-{''.join(sources)}"
-        address = self.addresses.get(name, self.bootstrap)
-        arguments = ["--bootstrap", address, "--app", self.plan.name, "--sources", ",".join(sources)]
-        arguments += ["--period-us", str(self.plan.period_us), "--start-us", str(self.start_us)]
-        arguments += ["--acks", str(self.directory / "acks.jsonl"), *(["--take-over"] if take_over else [])]
-        arguments += ["--poison", str(self.poison.file)]
-        process = self.spawn(name, "tests.harness.feeder", arguments)
+        arguments = self.feeding.publish(self.addresses.get(name, self.bootstrap), sources, take_over)
+        process = self.spawn(name, feeders.MODULE, arguments)
         self.feeders.update(dict.fromkeys(sources, process))
         return process
+
+    @property
+    def feeding(self) -> Feeding:
+        """What its feeders share, once the first one has begun."""
+        return Feeding(self.plan.name, self.start_us, self.acks, self.poison.file, self.plan.period_us)
+
+    @property
+    def acks(self) -> Path:
+        return self.directory / "acks.jsonl"
 
     def watch(self) -> Watcher:
         """Start a subscriber."""
@@ -160,8 +149,7 @@ class Cluster:
     def hear(self) -> None:
         """Take in new statuses."""
         with suppress(LogError):  # a broker that just came back does not lead all of its topics yet
-            for status in self._reader.poll():
-                self.statuses.setdefault(Member(status.node, status.replica), []).append(status)
+            self.statuses.poll()
 
     def ended(self, process: Process) -> None:
         """What to do about a process that ended by itself."""
@@ -184,16 +172,15 @@ class Cluster:
 
     def said(self, member: Member, since_us: int = 0) -> list[Status]:
         """Its statuses, in order."""
-        found = takewhile(lambda s: s.at_wall_us >= since_us, reversed(self.statuses.get(member, ())))
-        return list(found)[::-1]
+        return self.statuses.of(member.node, member.k, since_us)
 
     def newest(self, member: Member) -> Status | None:
         """What it said last."""
-        return next(reversed(self.statuses.get(member, ())), None)
+        return self.statuses.newest(member.node, member.k)
 
     def events(self, member: Member, since_us: int = 0) -> list[str]:
         """Names of what happened to it, in order."""
-        return [s.event for s in self.said(member, since_us) if s.event]
+        return self.statuses.events(member.node, member.k, since_us)
 
     def until_event(self, member: Member, event: str, since_us: int, timeout_s: float = PATIENCE_S) -> None:
         """Wait until something happens to it."""
@@ -241,13 +228,13 @@ class Cluster:
     def lose(self, source: str) -> int:
         """Cut a source off as `borealis fail source` does, until `heal`. Returns when, wall microseconds."""
         begin = wall_us()
-        put_settings(self.log, self.plan.name, {f"fail/{source}": SourceFailure(begin + LOST_US)})
+        cut_off(self.log, self.plan.name, [source], begin + LOST_US)
         return begin
 
     def heal(self, source: str) -> int:
         """Let replicas read the source again. Returns when, wall microseconds."""
         end = wall_us()
-        put_settings(self.log, self.plan.name, {f"fail/{source}": SourceFailure(end)})
+        cut_off(self.log, self.plan.name, [source], end)
         return end
 
     def until_behind(self, member: Member, buckets: int, timeout_s: float = PATIENCE_S) -> None:
@@ -364,12 +351,7 @@ class Cluster:
 
     def acknowledged(self) -> dict[str, int]:
         """By source, the last tuple that its publisher or producer was told is there."""
-        out: dict[str, int] = {}
-        path = self.directory / "acks.jsonl"
-        whole = path.read_text().rpartition("\n")[0] if path.exists() else ""  # they may be writing
-        for line in map(json.loads, whole.splitlines()):
-            out[line["source"]] = max(out.get(line["source"], -1), line["acknowledged"])
-        return out
+        return feeders.acknowledged(self.acks)
 
     def close(self) -> None:
         """End whatever still runs."""
@@ -377,7 +359,7 @@ class Cluster:
             if process.popen.poll() is None:
                 process.signal(signal.SIGCONT)
                 process.kill()
-        self._reader.close()
+        self.statuses.close()
 
 
 @contextmanager

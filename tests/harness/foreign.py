@@ -22,8 +22,9 @@ from borealis_py.query.ingress_spec import INGRESSES
 from borealis_py.verify.description import place
 from borealis_py.verify.kafka_reader import TopicReader
 from borealis_py.verify.source_log import END, SourceRules, fold
+from tests.harness import feeders
 from tests.harness.network import BUCKET_US, COLUMNS, FOREIGN
-from tests.harness.processes import Process
+from tests.harness.processes import PROCESS, Process
 
 if TYPE_CHECKING:
     from tests.harness.cluster import Cluster
@@ -65,17 +66,15 @@ class Foreign:
     def produce(self) -> None:
         """Start the producer (again)."""
         it = self.cluster
-        arguments = ["--bootstrap", self._address(PRODUCER), "--topic", self.topic, "--source", FOREIGN]
-        arguments += ["--period-us", str(it.plan.period_us), "--start-us", str(it.start_us)]
-        arguments += ["--acks", str(it.directory / "acks.jsonl"), "--poison", str(it.poison.file)]
-        it.feeders[FOREIGN] = it.spawn(PRODUCER, "tests.harness.producer", arguments)
+        arguments = it.feeding.produce(self._address(PRODUCER), self.topic, FOREIGN)
+        it.feeders[FOREIGN] = it.spawn(PRODUCER, feeders.MODULE, arguments)
 
     def copy(self, index: int) -> None:
         """Start an ingress (again)."""
         it, name = self.cluster, ProcessName(index, ingress=True)
         spec = ProcessSpec.unconfigured(KafkaLog(self._address(name.stem)), it.directory, it.plan.host)
         arguments = name.arguments(it.plan.name)
-        self.ingresses[index] = it.spawn(name.stem, "borealis_py.runtime.process", arguments, spec.environment())
+        self.ingresses[index] = it.spawn(name.stem, PROCESS, arguments, spec.environment())
 
     def end(self, timeout_s: float) -> None:
         """Once all is copied that the producer, which ends, was told is there: stop the ingresses, write END."""

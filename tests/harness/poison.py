@@ -54,7 +54,7 @@ def _nesting(text: str) -> int:
     return deepest
 
 
-class Plan:
+class PoisonPlan:
     """Which tuple of which source is to be replaced by what: a file that grows, one JSON object a line.
 
     A line is written before its tuple is due, so every publisher of a source, the first or a successor, sends the same.

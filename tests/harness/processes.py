@@ -1,8 +1,7 @@
-"""Processes that a drill starts: their output, their end, and what a subscriber wrote down."""
+"""Processes that the harness starts: their output and their end; and processes found by what they inherited."""
 
 from __future__ import annotations
 
-import json
 import os
 import subprocess
 import sys
@@ -13,7 +12,11 @@ from pathlib import Path
 
 import psutil
 
+from borealis_py.kafka.process_end import is_over
+
 ROOT = Path(__file__).parents[2]
+PROCESS = "borealis_py.runtime.process"
+"""The module that `borealis up` and `borealis replica` start."""
 
 
 @dataclass
@@ -42,53 +45,6 @@ class Process:
         return self.output.read_text(errors="replace")
 
 
-class Watcher:
-    """A subscriber process and the file it writes. `partitions`: how many the query has."""
-
-    def __init__(self, process: Process, history: Path, partitions: int = 1) -> None:
-        self.process, self.history = process, history
-        self.ended: set[str] = set()
-        self._stable = [0] * partitions
-        self._corrected = [0] * partitions
-        self.live_until = [0] * partitions
-        self.tentative: dict[int, tuple[str, ...]] = {}
-        """What each tentative bucket lacked."""
-        self._at = 0
-
-    @property
-    def stable_until(self) -> int:
-        """All partitions' buckets below it were shown as stable."""
-        return min(self._stable)
-
-    @property
-    def corrected_until(self) -> int:
-        """Rows up to this bucket came of every partition."""
-        return min(self._corrected)
-
-    def look(self) -> None:
-        """Read what it wrote since the last look."""
-        if not self.history.exists():
-            return
-        with self.history.open("rb") as file:
-            file.seek(self._at)
-            whole, _, _ = file.read().rpartition(b"\n")
-        self._at += len(whole) + bool(whole)
-        for line in map(json.loads, whole.splitlines()):
-            if "ended" in line:
-                self.ended.add(line["ended"])
-                continue
-            saw = line["saw"]
-            of = saw["partition"]
-            if saw["kind"] == "TENTATIVE":
-                self.tentative[saw["bucket"]] = tuple(saw["missing_sources"])
-                self.live_until[of] = max(self.live_until[of], saw["end"])
-            elif saw["kind"] in ("STABLE", "BOUNDARY"):
-                self._stable[of] = max(self._stable[of], saw["end"])
-                self.live_until[of] = max(self.live_until[of], saw["end"])
-            elif saw["kind"] == "ROW":
-                self._corrected[of] = max(self._corrected[of], saw["bucket"])
-
-
 def spawn(module: str, arguments: Sequence[str], output: Path, environment: Mapping[str, str] | None = None) -> Process:
     """`python -m module arguments`, in a session of its own; what it says goes into `output`.
 
@@ -105,3 +61,13 @@ def spawn(module: str, arguments: Sequence[str], output: Path, environment: Mapp
             env={**os.environ, "PYTHONPATH": str(ROOT), **(environment or {})},
         )
     return Process(popen, output)
+
+
+def inheriting(variable: str, value: str) -> list[psutil.Process]:
+    """The other running processes with this environment variable, whoever their parent is now."""
+    found = []
+    for process in psutil.process_iter():
+        with suppress(psutil.Error):  # gone meanwhile, or somebody else's
+            if process.pid != os.getpid() and not is_over(process) and process.environ().get(variable) == value:
+                found.append(process)
+    return found

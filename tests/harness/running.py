@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -11,14 +10,13 @@ from functools import partial
 from pathlib import Path
 
 from borealis_py.api import publisher
-from borealis_py.app import launch
 from borealis_py.app.state import AppState
 from borealis_py.client.publisher import Publisher
 from borealis_py.kafka.log import KafkaLog
 from borealis_py.log import topics
 from borealis_py.log.base import Feed, Record, Wake
 from borealis_py.log.kernel import Kernel
-from borealis_py.log.messages import Status, decode
+from borealis_py.log.messages import Status
 from borealis_py.node.run import run_replica
 from borealis_py.node.spec import ReplicaSpec
 from borealis_py.protocol.settings import Timing
@@ -28,6 +26,8 @@ from borealis_py.runtime.specs import replica_spec
 from borealis_py.runtime.threads import make_redos
 from reconcile.redo_client import RedoRouter, RedoRunner
 from reconcile.replay_context import make_kernel
+from tests.harness.launching import described
+from tests.harness.statuses import Statuses
 from tests.harness.waiting import PATIENCE_S, until
 
 MakeRedos = Callable[[ReplicaSpec, Kernel, Wake, RedoRunner], RedoRouter]
@@ -39,11 +39,10 @@ class RunningApp:
     def __init__(self, bootstrap: str, app: App, directory: Path, timing: Timing | None = None) -> None:
         self.log = KafkaLog(bootstrap)
         self.directory = directory
-        spec, timing = app.describe(), timing or Timing()
-        reports = launch.check(spec, timing)
-        self.state: AppState = launch.describe(self.log, spec, reports, "now", time.time_ns() // 1000, timing)
+        self.state: AppState = described(self.log, app, timing)
         self.lookup = self.log.lookup()
         self.errors: list[BaseException] = []
+        self._statuses = Statuses(self.log, self.name)
         self._running: dict[int, tuple[threading.Event, list[threading.Thread]]] = {}
 
     @property
@@ -94,7 +93,9 @@ class RunningApp:
         ]
 
     def statuses(self) -> list[Status]:
-        return [decode(r.value or b"", Status) for r in self.read(topics.status(self.name))]
+        """All so far, in order; reads what is new only."""
+        self._statuses.poll()
+        return self._statuses.all
 
     def events(self, replica: int | None = None) -> list[str]:
         return [s.event for s in self.statuses() if s.event and replica in (None, s.replica)]
@@ -116,6 +117,7 @@ class RunningApp:
     def close(self) -> None:
         for replica in list(self._running):
             self.stop(replica)
+        self._statuses.close()
         self.lookup.close()
 
 

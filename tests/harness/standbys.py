@@ -24,9 +24,11 @@ from borealis_py.kafka.log import KafkaLog
 from borealis_py.log import topics
 from borealis_py.log.base import Feed
 from borealis_py.log.clock import SystemClock
-from borealis_py.log.messages import Status, decode
+from borealis_py.log.messages import Status
 from borealis_py.protocol.settings import Timing
 from borealis_py.query import App
+from tests.harness.launching import described
+from tests.harness.statuses import Statuses
 from tests.harness.waiting import PATIENCE_S, until
 
 REPLICAS = (0, 1)
@@ -101,11 +103,11 @@ class StandbyApp:
         host: str = "process",
     ) -> None:
         self.log, self.work = KafkaLog(bootstrap), work
-        spec, timing = app.describe(), Timing(checkpoint_us=500_000)
-        reports = launch.check(spec, timing)
-        self.state = launch.describe(self.log, spec, reports, "now", time.time_ns() // 1_000, timing)
+        self.state = described(self.log, app, Timing(checkpoint_us=500_000))
+        spec = self.state.spec
         self.queries = tuple(spec.queries)
         self.processes = ReplicaProcesses(work, spec.name)
+        self._statuses = Statuses(self.log, spec.name)
         self._specs = {
             k: ProcessSpec(bootstrap, (data or {}).get(k, work), checkpoints=checkpoints, host=host) for k in REPLICAS
         }
@@ -140,16 +142,14 @@ class StandbyApp:
         end = self._lookup.bounds(Feed(topic))[1]
         if end > next_offset:
             records = self._lookup.read(Feed(topic), next_offset, end)
-            values = [record.value for record in records if record.value is not None]
-            status = topic == topics.status(self.state.name)
-            found += [decode(value, Status) if status else json.loads(value) for value in values]
+            found += [json.loads(record.value) for record in records if record.value is not None]
             self._read[topic] = found, end
         return found
 
     def statuses(self, query: str, replica: int) -> list[Status]:
         """What the incarnations of a replica have said, oldest first."""
-        found: list[Status] = self.read(topics.status(self.state.name))
-        return [status for status in found if (status.node, status.replica) == (query, replica)]
+        self._statuses.poll()
+        return self._statuses.of(query, replica)
 
     def state_of(self, query: str, replica: int) -> str:
         """The newest that the process says which runs now; "": nothing yet."""
@@ -243,6 +243,7 @@ class StandbyApp:
         if self.sending.is_alive():
             self.sending.join(PATIENCE_S)
         self.processes.stop()
+        self._statuses.close()
         self._lookup.close()
 
 

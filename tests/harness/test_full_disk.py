@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.harness.full_disk import FullDisk, full_disk
+from tests.harness.faults import FullDisk, full_disk
 from tests.support.read_only import NOBODY
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.harness.stalls import STALL_US, Stalls
+from tests.harness.machine import STALL_US, Stalls
 
 BUCKET_US, LATE_US = 100_000, 3_000_000
 

@@ -14,8 +14,8 @@ from pathlib import Path
 import psutil
 import pytest
 
-from tests.harness.full_disk import FullDisk
-from tests.harness.load import Load, Meter, Sample, between
+from tests.harness.faults import FullDisk
+from tests.harness.machine import Load, Meter, Sample, between
 from tests.harness.processes import ROOT
 from tests.harness.tidy import MARK, SIGNALS, Interrupted, leaving_nothing, sweep_dead
 from tests.harness.waiting import PATIENCE_S, until
@@ -24,7 +24,7 @@ RUN = """
 import os, signal, subprocess, sys, threading
 from pathlib import Path
 from tests.harness.tidy import leaving_nothing
-from tests.harness.full_disk import FullDisk
+from tests.harness.faults import FullDisk
 
 directory, runs, how = Path(sys.argv[1]), Path(sys.argv[2]), sys.argv[3]
 sleep = [sys.executable, "-c", "import subprocess, sys; subprocess.run(['sleep', '600'])"]

@@ -18,7 +18,7 @@ from types import FrameType
 import psutil
 
 from borealis_py.kafka.process_end import is_over
-from tests.harness.inherited import inheriting
+from tests.harness.processes import inheriting
 
 MARK = "BOREALIS_CHAOS_RUN"
 RUNS = Path(tempfile.gettempdir()) / "borealis-chaos-runs"

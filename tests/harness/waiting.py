@@ -1,4 +1,4 @@
-"""Waiting for what is to happen, for as long as a busy machine may take."""
+"""Waiting for what is to happen, for as long as a busy machine may take; and the wall clock."""
 
 from __future__ import annotations
 
@@ -11,6 +11,11 @@ T = TypeVar("T")
 
 PATIENCE_S = 120.0
 """How long a test waits for what is to happen, however busy the machine is. It ends as soon as that has happened."""
+
+
+def wall_us() -> int:
+    """Now, microseconds since 1970."""
+    return time.time_ns() // 1000
 
 
 def until(condition: Callable[[], bool], what: str, timeout_s: float = PATIENCE_S) -> None:

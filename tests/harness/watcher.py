@@ -18,6 +18,54 @@ from typing import Any, TextIO
 from borealis_py.api import corrected, live
 from borealis_py.app.state import read_app
 from borealis_py.kafka.log import KafkaLog
+from tests.harness.processes import Process
+
+
+class Watcher:
+    """Such a process, and what its file shows so far. `partitions`: how many the query has."""
+
+    def __init__(self, process: Process, history: Path, partitions: int = 1) -> None:
+        self.process, self.history = process, history
+        self.ended: set[str] = set()
+        self._stable = [0] * partitions
+        self._corrected = [0] * partitions
+        self.live_until = [0] * partitions
+        self.tentative: dict[int, tuple[str, ...]] = {}
+        """What each tentative bucket lacked."""
+        self._at = 0
+
+    @property
+    def stable_until(self) -> int:
+        """All partitions' buckets below it were shown as stable."""
+        return min(self._stable)
+
+    @property
+    def corrected_until(self) -> int:
+        """Rows up to this bucket came of every partition."""
+        return min(self._corrected)
+
+    def look(self) -> None:
+        """Read what it wrote since the last look."""
+        if not self.history.exists():
+            return
+        with self.history.open("rb") as file:
+            file.seek(self._at)
+            whole, _, _ = file.read().rpartition(b"\n")
+        self._at += len(whole) + bool(whole)
+        for line in map(json.loads, whole.splitlines()):
+            if "ended" in line:
+                self.ended.add(line["ended"])
+                continue
+            saw = line["saw"]
+            of = saw["partition"]
+            if saw["kind"] == "TENTATIVE":
+                self.tentative[saw["bucket"]] = tuple(saw["missing_sources"])
+                self.live_until[of] = max(self.live_until[of], saw["end"])
+            elif saw["kind"] in ("STABLE", "BOUNDARY"):
+                self._stable[of] = max(self._stable[of], saw["end"])
+                self.live_until[of] = max(self.live_until[of], saw["end"])
+            elif saw["kind"] == "ROW":
+                self._corrected[of] = max(self._corrected[of], saw["bucket"])
 
 
 class Notebook:

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from borealis_py.kafka import broker as broker_module
-from borealis_py.kafka.broker import LocalBroker, free_port
 from borealis_py.kafka.broker_config import server_properties
 from borealis_py.kafka.log import KafkaLog
 from borealis_py.log.base import Committed, Feed, NewRecord, TookOver, TopicSpec, Unknown
+from tests.harness.broker import started
 from tests.harness.waiting import PATIENCE_S
 from tests.kafka.waiter import Waiter
 from tests.support.resume import last_number
@@ -34,14 +34,10 @@ def forgetful(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Kafka
         return server_properties(*where) + "".join(f"{key}={value}\n" for key, value in FORGETFUL.items())  # type: ignore[arg-type]
 
     monkeypatch.setattr(broker_module, "server_properties", properties)
-    local = LocalBroker(tmp_path / "broker", free_port())
-    local.up(PATIENCE_S)
-    try:
+    with started(tmp_path, PATIENCE_S) as local:
         log = KafkaLog(local.bootstrap)
         log.admin().create([TopicSpec(ROWS.topic), TopicSpec(PROGRESS.topic)])
         yield log
-    finally:
-        local.down(timeout_s=0.0)
 
 
 def test_a_writer_that_was_idle_for_too_long_takes_over_again_and_an_appender_notices_nothing(

@@ -13,10 +13,11 @@ from types import SimpleNamespace
 import psutil
 import pytest
 
-from borealis_py.kafka.broker import LocalBroker, free_port
+from borealis_py.kafka.broker import LocalBroker
 from borealis_py.kafka.log import KafkaLog
 from borealis_py.log import topics
 from borealis_py.log.base import Committed, Feed, NewRecord, TookOver, TopicSpec, TransactorEvent
+from tests.harness.broker import started
 from tests.harness.waiting import PATIENCE_S, until
 from tests.kafka.waiter import Waiter
 from tests.support.answers import wait_for_answers
@@ -27,10 +28,8 @@ pytestmark = pytest.mark.broker
 
 @pytest.fixture
 def own(tmp_path: Path) -> Iterator[LocalBroker]:
-    local = LocalBroker(tmp_path / "data", free_port())
-    local.up()
-    yield local
-    local.down(timeout_s=0.0)
+    with started(tmp_path) as local:
+        yield local
 
 
 def kill(broker: LocalBroker) -> None:

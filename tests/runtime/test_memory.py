@@ -4,14 +4,12 @@ goes on from its checkpoint with more.
 
 from __future__ import annotations
 
-import time
 from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import Any, cast
 
 import pytest
 
-from borealis_py.app import launch
 from borealis_py.app.process_spec import ProcessSpec
 from borealis_py.app.replicas import ProcessName, first_arguments
 from borealis_py.cli.context import Context
@@ -20,7 +18,6 @@ from borealis_py.engine import DuckKernel
 from borealis_py.kafka.log import KafkaLog
 from borealis_py.node.checkpoints import CheckpointStore
 from borealis_py.node.spec import ReplicaSpec
-from borealis_py.protocol.settings import Timing
 from borealis_py.protocol.turn import SaveCheckpoint
 from borealis_py.query import App
 from borealis_py.runtime import process
@@ -30,6 +27,7 @@ from borealis_py.runtime.threads import ThreadHost
 from sunion.errors import EngineOutOfMemory
 from sunion.source import SourceFold
 from sunion.union import Mark
+from tests.harness.launching import described
 from tests.support.app_log import NAME
 from tests.support.instant_log import InstantLog
 
@@ -44,9 +42,7 @@ class Up:
     def __init__(self, directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         app = App(NAME, bucket="100ms")
         app.query("q", app.source("s", schema={"i": "int64"}).map(n=SPLIT).window("1s").agg(n="sum(n)"), "3s")
-        spec, log, timing = app.describe(), InstantLog(), Timing()
-        now_us = time.time_ns() // 1000
-        state = launch.describe(log, spec, launch.check(spec, timing), "now", now_us, timing)
+        state = described(InstantLog(), app)
         monkeypatch.setattr(process, "read_app", lambda *_: state)
         self._directory, self._patch = directory, monkeypatch
 

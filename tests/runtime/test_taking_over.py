@@ -15,7 +15,7 @@ import pytest
 
 from borealis_py.client.publisher import wall_us
 from tests.cli.commands import Borealis, borealis  # noqa: F401  # a fixture
-from tests.harness.stalls import watched_stalls
+from tests.harness.machine import watched_stalls
 from tests.harness.standbys import BUCKET_US, REPLICAS, WINDOW_US, StandbyApp, an_app, standing_by
 from tests.harness.waiting import PATIENCE_S, until
 

@@ -18,21 +18,21 @@ import psutil
 from borealis_py.app.replicas import ProcessName, ReplicaProcesses
 from borealis_py.app.supervision import supervisor_of
 from borealis_py.kafka.broker import free_port
-from tests.harness.inherited import inheriting
+from tests.harness import feeders
+from tests.harness.feeders import Feeding
 from tests.harness.network import SOURCES
-from tests.harness.poison import WHATS, Plan
-from tests.harness.processes import ROOT, Process, spawn
+from tests.harness.poison import WHATS, PoisonPlan
+from tests.harness.processes import ROOT, Process, inheriting, spawn
 from tests.harness.tidy import MARK
 
 APP = "soak"
 APP_FILE = "from tests.harness.app import drill_app\n\napp = drill_app('soak', True, '3s')\n"
 CONFIG = "timing:\n  slack: 1500ms\n"
-PERIOD_US = 50_000
 HOSTS = ("spark", "process")
 """Where replicas run: as Spark tasks, or in processes without Spark."""
 POISON_EVERY = 1_000
 """Rows of a source between two that nobody can use, each kind in turn."""
-POISON_ROWS = 3_600_000_000 * 24 // PERIOD_US
+POISON_ROWS = 3_600_000_000 * 24 // feeders.PERIOD_US
 """For a day."""
 COMMAND_S = 400.0
 
@@ -90,7 +90,7 @@ class Site:
         self.directory.mkdir(parents=True, exist_ok=True)
         (self.directory / "borealis.yaml").write_text(CONFIG)
         (self.directory / "app.py").write_text(APP_FILE)
-        plan = Plan(self.poison)
+        plan = PoisonPlan(self.poison)
         for source in SOURCES:
             for i, n in enumerate(range(POISON_EVERY, POISON_ROWS, POISON_EVERY)):
                 plan.add(source, n, [WHATS[i % len(WHATS)]])
@@ -105,11 +105,9 @@ class Site:
     def feed(self, source: str, take_over: bool = False) -> None:
         """A publisher of one source, in a process of its own."""
         self.started += 1
-        arguments = ["--bootstrap", self.bootstrap, "--app", APP, "--sources", source, "--period-us", str(PERIOD_US)]
-        arguments += ["--poison", str(self.poison)]
-        arguments += ["--start-us", str(self.start_us), "--acks", str(self.directory / f"acks-{source}")]
-        arguments += ["--take-over"] if take_over else []
-        self.feeders[source] = spawn("tests.harness.feeder", arguments, self.directory / f"{source}-{self.started}.log")
+        feeding = Feeding(APP, self.start_us, self.directory / "acks.jsonl", self.poison)
+        arguments = feeding.publish(self.bootstrap, [source], take_over)
+        self.feeders[source] = spawn(feeders.MODULE, arguments, self.directory / f"{source}-{self.started}.log")
 
     def status(self) -> dict[str, Any]:
         """As `borealis status --json` has it."""

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import time
 
-from borealis_py.app.state import put_settings
 from borealis_py.client.publisher import Publisher
-from borealis_py.log.messages import SourceFailure
+from tests.harness.launching import cut_off
 from tests.harness.running import RunningApp
 from tests.harness.waiting import until
 
@@ -18,7 +17,7 @@ def send(publishers: tuple[Publisher, Publisher], first: int, end: int) -> None:
 
 
 def lose_b(app: RunningApp, until_us: int) -> None:
-    put_settings(app.log, app.name, {"fail/b": SourceFailure(until_us)})
+    cut_off(app.log, app.name, ["b"], until_us)
 
 
 def rows_without_b(app: RunningApp, publishers: tuple[Publisher, Publisher], first: int = 0) -> int:

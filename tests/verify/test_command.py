@@ -16,11 +16,10 @@ import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient
 
-from borealis_py.app.state import put_settings
-from borealis_py.log.messages import SourceFailure
 from borealis_py.query import App
 from borealis_py.verify import survey
 from tests.cli.commands import Borealis
+from tests.harness.launching import cut_off
 from tests.harness.running import RunningApp, running
 from tests.harness.waiting import PATIENCE_S, until
 
@@ -78,9 +77,9 @@ def app(bootstrap: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ru
 @contextmanager
 def unreachable(app: RunningApp, source: str) -> Iterator[None]:
     """For all replicas."""
-    put_settings(app.log, app.name, {f"fail/{source}": SourceFailure(time.time_ns() // 1000 + 60_000_000)})
+    cut_off(app.log, app.name, [source], time.time_ns() // 1000 + 60_000_000)
     yield
-    put_settings(app.log, app.name, {f"fail/{source}": SourceFailure(0)})
+    cut_off(app.log, app.name, [source], 0)
 
 
 @pytest.fixture(autouse=True)

@@ -14,10 +14,9 @@ from typing import Any
 import pytest
 
 from borealis_py.api import live
-from borealis_py.app.state import put_settings
-from borealis_py.log.messages import SourceFailure
 from borealis_py.query import App
 from tests.cli.commands import Borealis
+from tests.harness.launching import cut_off
 from tests.harness.running import RunningApp, running
 from tests.harness.waiting import until
 
@@ -88,9 +87,9 @@ def test_every_type_survives_a_failure_and_both_views_agree(app: RunningApp, bor
     feeding.start()
     try:
         until(lambda: len(app.corrected("sums")) > 10, "rows are published")
-        put_settings(app.log, NAME, {"fail/right": SourceFailure(time.time_ns() // 1000 + 60_000_000)})
+        cut_off(app.log, NAME, ["right"], time.time_ns() // 1000 + 60_000_000)
         until(lambda: (s := app.newest(0)) is not None and s.tentative_buckets > 5, "tentative buckets")
-        put_settings(app.log, NAME, {"fail/right": SourceFailure(0)})
+        cut_off(app.log, NAME, ["right"], 0)
         until(lambda: "STABLE" in app.events() or bool(app.errors), "corrected")
     finally:
         stop.set()

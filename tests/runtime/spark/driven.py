@@ -15,11 +15,10 @@ import psutil
 
 from borealis_py.app.process_spec import ProcessSpec
 from borealis_py.app.replicas import ProcessName
-from borealis_py.app.state import StatusReader
 from borealis_py.log.messages import Status
 from borealis_py.protocol.settings import Timing
 from borealis_py.query import App
-from tests.harness.processes import ROOT, Process, spawn
+from tests.harness.processes import PROCESS, ROOT, Process, spawn
 from tests.harness.running import RunningApp
 from tests.harness.waiting import until
 
@@ -44,7 +43,6 @@ class Driven(RunningApp):
 
     def __init__(self, bootstrap: str, app: App, directory: Path, timing: dict[str, int] = TIMING) -> None:
         super().__init__(bootstrap, app, directory, Timing(**timing))
-        self._reader, self._told = StatusReader(self.log, self.name), list[Status]()
         self.spec = ProcessSpec(self.log.bootstrap, directory, host="spark", master="local[2]")
         self.drivers: dict[int, Process] = {}
         self.started: list[Process] = []
@@ -60,16 +58,11 @@ class Driven(RunningApp):
         environment = msgspec.structs.replace(self.spec, **told).environment()
         output = self.directory / f"driver-{replica}-{len(self.started)}.log"
         if hasty is None:
-            self.drivers[replica] = spawn("borealis_py.runtime.process", arguments, output, environment)
+            self.drivers[replica] = spawn(PROCESS, arguments, output, environment)
         else:
             self.drivers[replica] = spawn("tests.runtime.spark.hasty", [str(hasty), *arguments], output, environment)
         self.started.append(self.drivers[replica])
         return self.drivers[replica]
-
-    def statuses(self) -> list[Status]:
-        """All so far; reads what is new only, since drivers need the cores more."""
-        self._told += self._reader.poll()
-        return self._told
 
     def ready(self, *replicas: int, times: int = 1) -> None:
         """Wait until each has said READY so often."""
@@ -129,7 +122,6 @@ class Driven(RunningApp):
     def close(self) -> None:
         for driver in self.started:
             driver.kill()
-        self._reader.close()
         super().close()
 
 

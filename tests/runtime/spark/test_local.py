@@ -10,7 +10,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from borealis_py.kafka.broker import LocalBroker, free_port
+from tests.harness.broker import started
 from tests.harness.waiting import until
 from tests.runtime.spark.driven import all_gone, driven, has_java, union_app
 from tests.runtime.spark.redone import redo_of
@@ -96,21 +96,16 @@ def _jvm(children: list[psutil.Process]) -> psutil.Process:
 
 
 def test_a_driver_ends_in_order_while_it_starts_and_without_a_broker(tmp_path: Path) -> None:
-    broker = LocalBroker(tmp_path / "broker", free_port())
-    broker.up()
-    try:
-        with driven(broker.bootstrap, union_app("task-stops"), tmp_path) as app:
-            driver = app.drive(0)
-            until(lambda: has_java(app.children(0)), "Spark begins to start")
-            children = app.children(0)
-            assert app.end(0) == 0, driver.said
-            assert all_gone(children) == []
+    with started(tmp_path) as broker, driven(broker.bootstrap, union_app("task-stops"), tmp_path) as app:
+        driver = app.drive(0)
+        until(lambda: has_java(app.children(0)), "Spark begins to start")
+        children = app.children(0)
+        assert app.end(0) == 0, driver.said
+        assert all_gone(children) == []
 
-            app.drive(0)
-            app.ready(0)
-            children = app.children(0)
-            broker.down(timeout_s=0.0)
-            assert app.end(0) == 0
-            assert all_gone(children) == []
-    finally:
+        app.drive(0)
+        app.ready(0)
+        children = app.children(0)
         broker.down(timeout_s=0.0)
+        assert app.end(0) == 0
+        assert all_gone(children) == []

@@ -1,14 +1,12 @@
-"""A directory whose disk is full: a tiny tmpfs if this user may mount one.
-
-Otherwise files with known names are links to /dev/full; against unknown names the directory is made read-only, which
-root ignores.
-"""
+"""Faults that tests and chaos cause on the machine: full disks, and clocks that are moved."""
 
 from __future__ import annotations
 
 import os
+import shutil
+import struct
 import subprocess
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -19,7 +17,14 @@ BLOCKS = (1 << 20, 512)
 
 
 class FullDisk:
-    """`directory` is an ordinary one until `fill`, and again after `free`. `size_kb`: what it has room for."""
+    """A directory whose disk can be full: a tiny tmpfs if this user may mount one.
+
+    Otherwise files with known names are links to /dev/full; against unknown names the directory is made read-only,
+    which root ignores.
+
+    Args:
+        directory: an ordinary one until `fill`, and again after `free`. size_kb: what it has room for.
+    """
 
     def __init__(self, directory: Path, size_kb: int = SIZE_KB) -> None:
         directory.mkdir(parents=True, exist_ok=True)
@@ -81,3 +86,37 @@ def full_disk(directory: Path) -> Iterator[FullDisk]:
         yield disk
     finally:
         disk.close()
+
+
+CLOCK_SOURCE = Path(__file__).with_name("moved_clock.c")
+
+
+def compiled_clock(to: Path) -> Path | None:
+    """The library through which calls for the wall clock go (LD_PRELOAD); None: there is no compiler."""
+    compiler = shutil.which("gcc") or shutil.which("cc")
+    if compiler is None:
+        return None
+    command = [compiler, "-O2", "-shared", "-fPIC", "-o", str(to), str(CLOCK_SOURCE), "-ldl"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    return to if done.returncode == 0 else None
+
+
+class MovedClock:
+    """The wall clock of the processes that start with its `environment`, moved while they run.
+
+    Args:
+        path: the file that holds by how much it is moved.
+        library: see `compiled_clock`; None: it cannot be moved.
+    """
+
+    def __init__(self, path: Path, library: Path | None) -> None:
+        self._path = path
+        self.move(0)
+        self.environment: Mapping[str, str] = (
+            {} if library is None else {"LD_PRELOAD": str(library), "BOREALIS_MOVED_CLOCK": str(path)}
+        )
+
+    def move(self, us: int) -> None:
+        """It says from now on what is so much later (or earlier) than it is; 0: as it is."""
+        with self._path.open("r+b" if self._path.exists() else "wb") as file:  # it is mapped
+            file.write(struct.pack("=q", us))
