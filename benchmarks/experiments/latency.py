@@ -25,9 +25,6 @@ from benchmarks.experiments.lost_input.figures import (
     truth,
     windows,
 )
-from benchmarks.load.feeders import Feeders
-from benchmarks.load.feeding import SOURCES, FeedPlan
-from benchmarks.load.hearing import Hearing
 from benchmarks.report.outcome import Outcome
 from benchmarks.report.runner import ExperimentOptions
 from borealis_py.bench import events
@@ -35,6 +32,8 @@ from borealis_py.bench.console import Bars
 from borealis_py.bench.figures import BenchError
 from borealis_py.bench.stage import Stage, stage_for
 from borealis_py.runtime.spark import class_archive
+from tests.harness.event_feeders import SOURCES, Feeders, FeedPlan
+from tests.harness.readers import Hearing
 
 RATES = (900, 50_000)
 FULL_RATES = (900, 10_000, 50_000)

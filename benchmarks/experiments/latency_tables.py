@@ -8,11 +8,11 @@ from dataclasses import asdict, dataclass
 from itertools import groupby
 from statistics import median
 
-from benchmarks.load.feeding import SOURCES
 from benchmarks.report.outcome import Curve, Outcome, Panel
 from borealis_py.bench.events import BUCKET_US
 from borealis_py.bench.figures import Percentiles, percentiles
 from borealis_py.demo.measure import STARTUP_US
+from tests.harness.event_feeders import SOURCES
 
 PUBLISHED = (
     "Measured on 2 cores at 83be9b7 without a failure, p50 / p99, medians of 5 runs: at 900 events/s live 14 / 40 ms, "

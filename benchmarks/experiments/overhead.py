@@ -20,9 +20,6 @@ from benchmarks.experiments import overhead_tables
 from benchmarks.experiments.overhead_tables import Came, Passed, Setting
 from benchmarks.load import evenly
 from benchmarks.load.evenly import Sending
-from benchmarks.load.feeders import wait_owned
-from benchmarks.load.feeding import SOURCES
-from benchmarks.load.hearing import Hearing
 from benchmarks.measure.loop import closing, stalls
 from benchmarks.report.outcome import Outcome
 from benchmarks.report.runner import ExperimentOptions
@@ -32,6 +29,8 @@ from borealis_py.bench.console import Bars
 from borealis_py.bench.figures import BenchError
 from borealis_py.bench.processes import tree_cpu_s
 from borealis_py.bench.stage import Running, Stage, stage_for
+from tests.harness.event_feeders import SOURCES, wait_owned
+from tests.harness.readers import Hearing
 
 QUERY = "passed"
 WIDTHS_MS = (10, 20, 50, 100, 200, 500)

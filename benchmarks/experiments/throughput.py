@@ -17,9 +17,6 @@ from itertools import islice
 
 from benchmarks.experiments import throughput_tables
 from benchmarks.experiments.throughput_tables import CatchUp, Caught, HandLoop, KeptUp, Load
-from benchmarks.load.feeders import Feeders
-from benchmarks.load.feeding import SOURCES, FeedPlan
-from benchmarks.load.held import Reached, hold, let_go
 from benchmarks.report.outcome import Outcome
 from benchmarks.report.runner import ExperimentOptions
 from borealis_py.app.state import StatusReader
@@ -37,6 +34,8 @@ from borealis_py.log.messages import Status
 from borealis_py.log.records import BatchHeader, unpack_source
 from borealis_py.runtime.spark import class_archive
 from sunion.bucket import Buckets
+from tests.harness.event_feeders import SOURCES, Feeders, FeedPlan
+from tests.harness.held import Reached, hold, let_go
 
 WARM_BUCKETS = events.WINDOW_US // events.BUCKET_US
 """The first window goes through before the measurement."""

@@ -2,28 +2,24 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from contextlib import ExitStack, closing
-from pathlib import Path
 
 import psutil
 
 from benchmarks.ingress import apps
 from benchmarks.ingress.figures import KilledFigures
 from benchmarks.ingress.writer import TopicWriter
-from benchmarks.load.hearing import Heard, Hearing
 from benchmarks.measure.failover import read_back
-from borealis_py.app import launch
-from borealis_py.app.process_spec import ProcessSpec
 from borealis_py.app.replicas import ProcessName
 from borealis_py.app.state import StatusReader
 from borealis_py.bench.console import Bars
-from borealis_py.bench.figures import BenchError
 from borealis_py.bench.stage import Running, Stage
 from borealis_py.client.publisher import wall_us
 from borealis_py.log import topics
 from borealis_py.log.ingress_status import IngressRole
+from tests.harness.readers import Heard, Hearing
+from tests.harness.staging import start_again, wait
 
 RATE = 200
 """Rows a second: some in every bucket."""
@@ -50,7 +46,7 @@ def measure(stage: Stage, kills: int, bars: Bars) -> KilledFigures:
         hearing = stack.enter_context(Hearing(stage.log, running.state, apps.PLAIN, statuses=False))
         writer = TopicWriter(stage, topic, "numbered", RATE)
         drill = stack.enter_context(closing(_Drill(stage, running, hearing, writer)))
-        until(lambda: drill.speaks_for(wall_us() - 2 * AFTER_US), END_S, "no results come")
+        wait(lambda: drill.speaks_for(wall_us() - 2 * AFTER_US), END_S, "no results come")
         with bars.bar(f"{kills} kills of an ingress", kills) as at:
             for n in range(kills):
                 drill.kill()
@@ -62,7 +58,7 @@ def measure(stage: Stage, kills: int, bars: Bars) -> KilledFigures:
             return len({row.id for _, row in hearing.got}) + len(late) >= sent
 
         late = set[int]()
-        until(came, END_S, f"not all of {sent} rows came")
+        wait(came, END_S, f"not all of {sent} rows came")
     running.processes.stop()
     content = read_back(stage.log.bootstrap, topics.stream(name, apps.PLAIN))
     stage.forget(running.state)
@@ -154,25 +150,7 @@ class _Drill:
         return max(owners, key=lambda s: s.at_wall_us).ingress if owners else None
 
     def _start_again(self, name: ProcessName) -> None:
-        running, log = self._running, self._stage.log
-        self._until(lambda: running.processes.ended(name) is not None, READY_S, f"{name} survived kill -9")
-        since_ms = wall_us() // 1000
-        spec = ProcessSpec.unconfigured(log, Path(self._stage.work), "process")
-        running.pids = launch.start_processes(running.state, running.processes, spec, list(running.pids), True)
-        only = {name: running.pids[name]}
-        launch.wait_ready(log, running.state, running.processes, only, since_ms, timeout_s=READY_S)
+        start_again(self._stage, self._running, name, READY_S, check=self._writer.check)
 
     def _until(self, condition: Callable[[], bool], timeout_s: float, otherwise: str) -> None:
-        until(condition, timeout_s, otherwise, self._writer.check)
-
-
-def until(
-    condition: Callable[[], bool], timeout_s: float, otherwise: str, check: Callable[[], None] = lambda: None
-) -> None:
-    """Raises BenchError when it takes longer, and what `check` raises."""
-    deadline = time.monotonic() + timeout_s
-    while not condition():
-        check()
-        if time.monotonic() > deadline:
-            raise BenchError(f"{otherwise}, within {timeout_s:g} s")
-        time.sleep(LOOK_S)
+        wait(condition, timeout_s, otherwise, self._writer.check)

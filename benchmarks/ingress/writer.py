@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import signal
-import time
 from pathlib import Path
 from typing import Literal
 
 from borealis_py.bench.figures import BenchError
 from borealis_py.bench.stage import Stage
+from tests.harness.staging import wait
 
 RowKind = Literal["events", "numbered"]
 READY_S = 60.0
 END_S = 60.0
-LOOK_S = 0.05
 
 
 class TopicWriter:
@@ -31,12 +30,7 @@ class TopicWriter:
         self._out = stage.work / f"{topic}-written"
         arguments = [stage.log.bootstrap, topic, rows, app, str(rate), str(self._out)]
         self._process = stage.module(self._name, "benchmarks.ingress.writing", *arguments)
-        deadline = time.monotonic() + READY_S
-        while not self._out.exists():
-            self.check()
-            if time.monotonic() > deadline:
-                raise BenchError(f"nothing is written into {topic}; see {self._name}.log")
-            time.sleep(LOOK_S)
+        wait(self._out.exists, READY_S, f"nothing is written into {topic}; see {self._name}.log", self.check)
 
     def check(self) -> None:
         """Raises BenchError: it has ended."""

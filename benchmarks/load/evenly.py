@@ -16,10 +16,10 @@ from pathlib import Path
 
 import msgspec
 
-from benchmarks.load.feeding import SOURCES
 from borealis_py.api import Boundary, publisher
 from borealis_py.bench import events
 from borealis_py.client.publisher import Publisher, wall_us
+from tests.harness.event_feeders import SOURCES
 
 EVERY_US = 9_700
 """Between rows of a source. No multiple of a bucket's width: rows fall everywhere in it."""

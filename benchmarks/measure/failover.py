@@ -24,11 +24,8 @@ from pathlib import Path
 import msgspec
 import psutil
 
-from benchmarks.load.listening import CorrectedListener, Listener, LiveListener
 from benchmarks.measure.gaps import ENOUGH, GapFigures, Kill, gap_figures, spacings
-from borealis_py.app import launch
 from borealis_py.app.child_processes import terminated_as_interrupt
-from borealis_py.app.process_spec import ProcessSpec
 from borealis_py.app.replicas import ProcessName
 from borealis_py.bench.figures import BenchError
 from borealis_py.bench.stage import Running, Stage, directory, staged
@@ -38,6 +35,8 @@ from borealis_py.log.clock import SystemClock
 from borealis_py.log.corrected import Progress
 from borealis_py.query import App
 from borealis_py.verify.kafka_reader import read_all
+from tests.harness.readers import CorrectedListener, Listener, LiveListener
+from tests.harness.staging import start_again, wait
 
 NODE, QUERY = "cleaned", "rows"
 SOURCES = 2
@@ -256,21 +255,10 @@ class _Drill:
         return at
 
     def _start_again(self, name: ProcessName) -> None:
-        running, log = self.running, self._stage.log
-        self._until(lambda: running.processes.ended(name) is not None, 10.0, f"{name} survived kill -9")
-        since_ms = self._clock.wall_us() // 1000
-        spec = ProcessSpec.unconfigured(log, self._stage.work)
-        running.pids = launch.start_processes(running.state, running.processes, spec, PROCESSES, take_over=True)
-        only = {name: running.pids[name]}
-        launch.wait_ready(log, running.state, running.processes, only, since_ms, timeout_s=READY_S)
+        start_again(self._stage, self.running, name, READY_S, check=self.check)
 
     def _until(self, condition: Callable[[], bool], timeout_s: float, otherwise: str) -> None:
-        deadline = time.monotonic() + timeout_s
-        while not condition():
-            self.check()
-            if time.monotonic() > deadline:
-                raise BenchError(f"{otherwise}, within {timeout_s:g} s")
-            time.sleep(LOOK_S)
+        wait(condition, timeout_s, otherwise, self.check)
 
 
 def write_source(path: Path, source: int, seconds: int) -> None:

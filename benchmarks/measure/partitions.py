@@ -20,7 +20,6 @@ from dataclasses import dataclass
 import msgspec
 
 from benchmarks.load import keyed
-from benchmarks.load.held import Reached, hold, let_go
 from benchmarks.measure.scaling_figures import APPS, UNRELATED, KeyedFigures, KeyedRun, keyed_figures
 from borealis_py.app import launch
 from borealis_py.app.process_spec import ProcessSpec
@@ -36,6 +35,7 @@ from borealis_py.log.base import Feed, NewRecord, Record
 from borealis_py.log.clock import SystemClock
 from borealis_py.log.records import pack, unpack_source
 from borealis_py.query.partitions import parts_of
+from tests.harness.held import Reached, hold, let_go
 
 WARM_BUCKETS = events.WINDOW_US // events.BUCKET_US
 """The first window goes through before time counts."""

@@ -6,7 +6,6 @@ import os
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -17,7 +16,6 @@ import psutil
 from confluent_kafka import Consumer, TopicPartition
 
 from benchmarks.experiments.lost_input.figures import live_delays, tentative_windows
-from benchmarks.load.hearing import Hearing
 from borealis_py import App
 from borealis_py.app.child_processes import end
 from borealis_py.app.replicas import ReplicaProcesses
@@ -27,6 +25,8 @@ from borealis_py.bench.figures import BenchError
 from borealis_py.bench.stage import Stage
 from borealis_py.client.publisher import wall_us
 from borealis_py.observe.process_tree import members
+from tests.harness.readers import Hearing
+from tests.harness.staging import wait
 
 HAND_LOOP, PATHWAY, OURS = "hand loop", "Pathway", "borealis"
 LATENESS_MS = 200
@@ -154,12 +154,7 @@ def running_loop(stage: Stage, name: str, topics: Sequence[str]) -> Iterator[Loo
     loop = LoopProgram(
         stage, name, [*loops()[name], stage.log.bootstrap, str(LATENESS_MS), results, str(out), *topics], results
     )
-    deadline = time.monotonic() + READY_S
-    while not out.exists():
-        loop.check()
-        if time.monotonic() > deadline:
-            raise BenchError(f"{name} does not begin; see {results}.log")
-        time.sleep(LOOK_S)
+    wait(out.exists, READY_S, f"{name} does not begin; see {results}.log", loop.check)
     loop.start()
     try:
         yield loop

@@ -14,14 +14,14 @@ from rich.console import Console
 from benchmarks.experiments import latency, latency_tables
 from benchmarks.experiments.latency_tables import LatencyCase, LatencyFound
 from benchmarks.experiments.lost_input.figures import truth
-from benchmarks.load.feeding import FeedPlan
-from benchmarks.load.hearing import Got, Heard
 from borealis_py.bench.console import bars_on
 from borealis_py.bench.events import BUCKET_US, WINDOW_US
 from borealis_py.bench.figures import BenchError
 from borealis_py.bench.stage import Stage
 from borealis_py.client.subscriber import LiveChange, Row
 from borealis_py.kafka.broker import LocalBroker
+from tests.harness.event_feeders import FeedPlan
+from tests.harness.readers import Got, Heard
 
 T0 = 1_800_000_000_000_000
 MS = 1_000

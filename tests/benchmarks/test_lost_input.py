@@ -31,8 +31,6 @@ from benchmarks.experiments.lost_input.figures import (
     unheard,
     windows,
 )
-from benchmarks.load.feeding import SOURCES, FeedPlan, feed
-from benchmarks.load.hearing import Heard
 from borealis_py.bench import events
 from borealis_py.bench.console import bars_on
 from borealis_py.bench.events import BUCKET_US, WINDOW_US, Totals
@@ -43,6 +41,8 @@ from borealis_py.client.subscriber import LiveChange, Row
 from borealis_py.demo.watch import ObservedReconciliation, Story
 from borealis_py.kafka.broker import LocalBroker
 from sunion.model import FOREVER
+from tests.harness.event_feeders import SOURCES, FeedPlan, feed
+from tests.harness.readers import Heard
 
 T0 = 1_800_000_000_000_000
 SECOND = 1_000_000

@@ -13,7 +13,6 @@ from rich.console import Console
 from benchmarks.experiments import throughput, throughput_tables
 from benchmarks.experiments.throughput import Glimpse
 from benchmarks.experiments.throughput_tables import CatchUp, Caught, HandLoop, KeptUp, Load
-from benchmarks.load.feeding import FeedPlan
 from borealis_py.bench import events
 from borealis_py.bench.console import bars_on
 from borealis_py.bench.figures import BenchError, RunFigures
@@ -22,6 +21,7 @@ from borealis_py.kafka.broker import LocalBroker
 from borealis_py.log.messages import Status
 from sunion.bucket import Buckets
 from sunion.model import FOREVER
+from tests.harness.event_feeders import FeedPlan
 
 T0 = 1_800_000_000_000_000
 S = 1_000_000

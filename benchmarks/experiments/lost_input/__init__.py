@@ -28,9 +28,6 @@ from benchmarks.experiments.lost_input.figures import (
     unheard,
     windows,
 )
-from benchmarks.load.feeders import Feeders
-from benchmarks.load.feeding import SOURCES, Fed, FeedPlan
-from benchmarks.load.hearing import Hearing
 from benchmarks.report.outcome import Outcome
 from benchmarks.report.runner import ExperimentOptions
 from borealis_py.bench import events
@@ -39,6 +36,8 @@ from borealis_py.bench.figures import BenchError
 from borealis_py.bench.stage import Stage, stage_for
 from borealis_py.log import topics
 from borealis_py.verify.kafka_reader import CannotRead, read_all
+from tests.harness.event_feeders import SOURCES, Fed, Feeders, FeedPlan
+from tests.harness.readers import Hearing
 
 REPLICAS = 2
 FAST_RATE = 10_000

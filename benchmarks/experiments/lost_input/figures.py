@@ -14,14 +14,14 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from benchmarks.load.feeding import SOURCES, FeedPlan
-from benchmarks.load.hearing import Got, Heard
 from borealis_py.bench import events
 from borealis_py.bench.events import BUCKET_US, WINDOW_US, Totals
 from borealis_py.bench.figures import Percentiles, percentiles
 from borealis_py.client.subscriber import LiveChange
 from borealis_py.demo.measure import STARTUP_US
 from borealis_py.demo.watch import SPAN_MAX, Story
+from tests.harness.event_feeders import SOURCES, FeedPlan
+from tests.harness.readers import Got, Heard
 
 TENTATIVE = "TENTATIVE"
 FINAL = ("STABLE", "BOUNDARY")

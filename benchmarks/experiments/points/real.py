@@ -11,9 +11,6 @@ import time
 from collections.abc import Sequence
 
 from benchmarks.experiments.points.simulated import FAILS_US, SOURCES, PointOutcome, SimulatedPoint, outcome_of
-from benchmarks.load.feeders import Feeders
-from benchmarks.load.feeding import FeedPlan
-from benchmarks.load.hearing import Heard, Hearing
 from benchmarks.report.runner import ExperimentOptions
 from borealis_py import App
 from borealis_py.bench import events
@@ -22,6 +19,8 @@ from borealis_py.bench.events import BUCKET_US
 from borealis_py.bench.figures import BenchError
 from borealis_py.bench.stage import Stage, stage_for
 from borealis_py.demo.measure import Arrival, NothingMeasured, measure
+from tests.harness.event_feeders import Feeders, FeedPlan
+from tests.harness.readers import Heard, Hearing
 
 LOST = 0
 """The source that is lost, as in the simulator."""

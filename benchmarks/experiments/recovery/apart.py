@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import math
-import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 import msgspec
 
 from benchmarks.experiments.recovery.cases import PASSIVE, UPSTREAM
-from benchmarks.load.feeders import Feeders
-from benchmarks.load.feeding import SOURCES, FeedPlan
 from borealis_py.app import launch
 from borealis_py.app.process_spec import ProcessSpec
 from borealis_py.app.replicas import ProcessName, ReplicaProcesses
@@ -22,6 +19,8 @@ from borealis_py.log.clock import SystemClock
 from borealis_py.node.checkpoint_topic import KAFKA
 from borealis_py.query import App
 from borealis_py.query.recovery import RecoveryWay
+from tests.harness.event_feeders import SOURCES, Feeders, FeedPlan
+from tests.harness.staging import start_again
 
 LEAD_S = 2
 SETTLE_S = 120.0
@@ -40,7 +39,6 @@ class Apart:
     def __init__(self, stage: Stage, app: App, names: Sequence[ProcessName], way: RecoveryWay, since_s: int) -> None:
         """Start it, ready but without rows. The arguments are those of `apart`. Raises LaunchError, BenchError."""
         self.stage = stage
-        self._names = names
         self._t0 = math.ceil(wall_us() / 1e6) - since_s
         state = stage.describe(app, origin=str(self._t0 * 1_000_000) if since_s else "now")
         processes = ReplicaProcesses(stage.work, state.name)
@@ -51,8 +49,7 @@ class Apart:
         pids = launch.start_processes(state, processes, self._spec, names)
         self.running = Running(state, processes, pids, SystemClock().wall_us() // 1000)
         stage.wait_ready(self.running)
-        self._since_s = since_s
-        self._feeders = Feeders(stage, state.name)
+        self._since_s, self._feeders = since_s, Feeders(stage, state.name)
         self._feeders.wait_ready()
 
     @property
@@ -75,12 +72,7 @@ class Apart:
 
     def start_again(self, name: ProcessName) -> None:
         """Start a process that was killed, and wait until it is ready. Raises LaunchError, BenchError."""
-        running, log = self.running, self.stage.log
-        wait(lambda: running.processes.ended(name) is not None, 10.0, f"{name} survived kill -9")
-        since_ms = SystemClock().wall_us() // 1000
-        running.pids = launch.start_processes(running.state, running.processes, self._spec, self._names, take_over=True)
-        only = {name: running.pids[name]}
-        launch.wait_ready(log, running.state, running.processes, only, since_ms, timeout_s=SETTLE_S)
+        start_again(self.stage, self.running, name, SETTLE_S, self._spec)
 
     def topics(self) -> list[str]:
         """Names of the app's topics."""
@@ -113,12 +105,3 @@ def apart(stage: Stage, app: App, names: Sequence[ProcessName], way: RecoveryWay
         yield made
     finally:
         made.end()
-
-
-def wait(condition: Callable[[], bool], timeout_s: float, otherwise: str) -> None:
-    """Raises BenchError: `otherwise`, in time."""
-    deadline = time.monotonic() + timeout_s
-    while not condition():
-        if time.monotonic() > deadline:
-            raise BenchError(f"{otherwise}, within {timeout_s:g} s")
-        time.sleep(LOOK_S)

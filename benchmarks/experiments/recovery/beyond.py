@@ -11,13 +11,13 @@ from benchmarks.experiments.recovery.apart import apart
 from benchmarks.experiments.recovery.cases import EVERY, RATE, UPSTREAM, BeyondX
 from benchmarks.experiments.recovery.drill import REPLICAS, Drill
 from benchmarks.experiments.recovery.ways import FILL_S, KILL_S, predicted
-from benchmarks.load.feeding import SOURCES
 from borealis_py.app.replicas import ProcessName
 from borealis_py.bench import events
 from borealis_py.bench.console import Say
 from borealis_py.bench.figures import BenchError
 from borealis_py.bench.stage import Stage
 from borealis_py.query import App
+from tests.harness.event_feeders import SOURCES
 
 NODE, QUERY = "totals", "seen"
 WINDOW_S, X_S = 300, 1

@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
 
-from benchmarks.load.feeding import SOURCES
 from borealis_py.bench import events
 from borealis_py.query import App
 from borealis_py.query.recovery import RecoveryWay
+from tests.harness.event_feeders import SOURCES
 
 ACTIVE, STANDBY, PASSIVE, UPSTREAM, AMNESIA = (
     RecoveryWay.ACTIVE,

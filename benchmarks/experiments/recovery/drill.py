@@ -14,9 +14,8 @@ from statistics import median
 
 import psutil
 
-from benchmarks.experiments.recovery.apart import SETTLE_S, Apart, wait
+from benchmarks.experiments.recovery.apart import SETTLE_S, Apart
 from benchmarks.experiments.recovery.cases import ACTIVE, WayStills
-from benchmarks.load.listening import LiveListener
 from benchmarks.measure.gaps import ENOUGH, Kill, longest, spacings
 from borealis_py.app.replicas import ProcessName
 from borealis_py.app.state import StatusReader
@@ -27,6 +26,8 @@ from borealis_py.log.clock import SystemClock
 from borealis_py.log.messages import Status
 from borealis_py.query.recovery import RecoveryWay
 from borealis_py.verify.kafka_reader import read_all
+from tests.harness.readers import LiveListener
+from tests.harness.staging import wait
 
 QUIET_S = 1.2
 """Undisturbed time before each kill, at least, in which ordinary spacings are measured."""

@@ -13,7 +13,6 @@ from benchmarks.experiments.recovery import cases
 from benchmarks.experiments.recovery.apart import Apart, apart
 from benchmarks.experiments.recovery.cases import ACTIVE, RATE, WayBytes, WayCores, WayStills, query_of, recovery_app
 from benchmarks.experiments.recovery.drill import REPLICAS, Drill
-from benchmarks.load.feeding import SOURCES
 from benchmarks.measure.volume import log_sizes
 from borealis_py.app.explain import explain
 from borealis_py.app.recovery_forecast import Forecast, forecasts
@@ -28,6 +27,7 @@ from borealis_py.log import topics
 from borealis_py.protocol.settings import Timing
 from borealis_py.query.recovery import RecoveryWay
 from borealis_py.query.spec import AppSpec
+from tests.harness.event_feeders import SOURCES
 
 FILL_S = 5
 """After windows are full."""

@@ -14,7 +14,6 @@ from benchmarks.experiments import throughput
 from benchmarks.experiments.throughput_tables import CatchUp, Load
 from benchmarks.experiments.trimming import tables
 from benchmarks.experiments.trimming.tables import Compared
-from benchmarks.load.feeding import SOURCES
 from benchmarks.report.outcome import Outcome
 from benchmarks.report.runner import ExperimentOptions
 from borealis_py.bench import events
@@ -23,6 +22,7 @@ from borealis_py.bench.events import KEPT
 from borealis_py.bench.figures import BenchError
 from borealis_py.bench.stage import Stage, stage_for
 from borealis_py.log import topics
+from tests.harness.event_feeders import SOURCES
 
 RUNS = {"short": 1, "usual": 3, "full": 5}
 EVENTS = {"short": 300_000, "usual": 2_000_000, "full": 4_000_000}

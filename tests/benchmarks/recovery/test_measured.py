@@ -30,7 +30,6 @@ from benchmarks.experiments.recovery.cases import (
     kind_of,
     recovery_app,
 )
-from benchmarks.load.feeding import SOURCES
 from benchmarks.report.outcome import Outcome
 from benchmarks.report.runner import ExperimentOptions
 from borealis_py.bench import events
@@ -39,6 +38,7 @@ from borealis_py.kafka.broker import LocalBroker
 from borealis_py.log import topics
 from borealis_py.query.recovery import RecoveryWay
 from tests.benchmarks.commands import Benchmarks, benchmarks  # noqa: F401  # a fixture
+from tests.harness.event_feeders import SOURCES
 
 SECOND = 1_000_000
 

@@ -7,9 +7,10 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Collection, Iterable
+from contextlib import closing
 from dataclasses import dataclass
 
-from borealis_py.app.state import StatusReader, put_settings
+from borealis_py.app.state import StatusReader
 from borealis_py.bench.figures import BenchError
 from borealis_py.bench.stage import Running, Stage
 from borealis_py.log import topics
@@ -17,10 +18,11 @@ from borealis_py.log.base import Feed, Record
 from borealis_py.log.clock import SystemClock
 from borealis_py.log.corrected import read_progress
 from borealis_py.log.description import Life
-from borealis_py.log.messages import SourceFailure
 from borealis_py.log.records import RangeHeader, StableHeader, unpack_stream
 from borealis_py.query.partitions import parts_of
 from borealis_py.query.spec import count_of
+from tests.harness.launching import cut_off
+from tests.harness.staging import wait
 
 HELD_US = 2**52
 LET_GO_US = 300_000
@@ -39,27 +41,21 @@ def hold(stage: Stage, running: Running, sources: Iterable[str], readers: Collec
         BenchError: one reads on.
     """
     name = running.state.name
-    failure = SourceFailure(HELD_US, running.state.app_uid)
-    put_settings(stage.log, name, {f"fail/{source}": failure for source in sources})
-    reader = StatusReader(stage.log, name, running.started_ms)
-    deadline = time.monotonic() + TIMEOUT_S
-    try:
-        while time.monotonic() < deadline:
+    cut_off(stage.log, name, sources, HELD_US, running.state.app_uid)
+    with closing(StatusReader(stage.log, name, running.started_ms)) as reader:
+
+        def unread() -> bool:
             reader.poll()
             said = [reader.newest.get(each) for each in readers]
-            if all(status is not None and not any(i.reachable for i in status.inputs) for status in said):
-                return
-            time.sleep(LOOK_S)
-    finally:
-        reader.close()
-    raise BenchError(f"{name}: its sources were still read {TIMEOUT_S:g} s after they were to be held back")
+            return all(status is not None and not any(i.reachable for i in status.inputs) for status in said)
+
+        wait(unread, TIMEOUT_S, f"{name}: its sources are still read after they were to be held back")
 
 
 def let_go(stage: Stage, running: Running, sources: Iterable[str]) -> float:
     """Have them read again. Returns when, in seconds since 1970: now."""
     at_us = SystemClock().wall_us() + LET_GO_US
-    failure = SourceFailure(at_us, running.state.app_uid)
-    put_settings(stage.log, running.state.name, {f"fail/{source}": failure for source in sources})
+    cut_off(stage.log, running.state.name, sources, at_us, running.state.app_uid)
     time.sleep(max(0.0, at_us / 1e6 - time.time()))
     return at_us / 1e6
 

@@ -1,18 +1,20 @@
-"""Sources of which one falls silent for a while and then sends everything at once, and the process that feeds one.
+"""Sources of which one falls silent for a while and then sends everything at once; and the processes that feed them.
 
-    python -m benchmarks.load.feeding BOOTSTRAP APP SOURCE BOUNDARY OUT
+    python -m tests.harness.event_feeders BOOTSTRAP APP SOURCE BOUNDARY OUT
 
-Once it owns its source it reads a `FeedPlan` from its standard input, a line of JSON. Rows carry their own times and
-keep step with the wall clock. BOUNDARY is "data", as for a publisher that forwards its input: while nothing comes it
-promises nothing; or "paced", by the clock up to the next row, as `borealis publish --speed 1` does. At the end, OUT
-holds a `Fed` as JSON.
+Once such a process owns its source it reads a `FeedPlan` from its standard input, a line of JSON. Rows carry their own
+times and keep step with the wall clock. BOUNDARY is "data", as for a publisher that forwards its input: while nothing
+comes it promises nothing; or "paced", by the clock up to the next row, as `borealis publish --speed 1` does. At the
+end, OUT holds a `Fed` as JSON.
 """
 
 from __future__ import annotations
 
+import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from contextlib import closing
 from pathlib import Path
 from typing import cast
 
@@ -20,8 +22,13 @@ import msgspec
 
 from borealis_py.api import Boundary, publisher
 from borealis_py.bench import events
+from borealis_py.bench.figures import BenchError
+from borealis_py.bench.stage import Stage
 from borealis_py.client.publisher import Publisher, wall_us
+from borealis_py.log import topics
+from tests.harness.staging import wait
 
+MODULE = "tests.harness.event_feeders"
 SOURCES = 3
 SECOND_US = 1_000_000
 NAP_S = 0.001
@@ -136,6 +143,71 @@ def main() -> None:
     to = publisher(f"s{source}", boundary=cast("Boundary", boundary), app=app, bootstrap=bootstrap).start()
     plan = msgspec.json.decode(sys.stdin.buffer.readline(), type=FeedPlan)
     Path(out).write_bytes(msgspec.json.encode(feed(to, plan, int(source))))
+
+
+READY_S = 60.0
+
+
+class Feeders:
+    """A feeding process for each source of an app. They end with the stage."""
+
+    def __init__(self, stage: Stage, app: str, boundary: Boundary = "data") -> None:
+        self._stage, self._app = stage, app
+        self._outs = [stage.work / f"{app}-s{i}.json" for i in range(SOURCES)]
+        self.processes = {
+            f"{app}-s{i}": stage.module(
+                f"{app}-s{i}",
+                MODULE,
+                stage.log.bootstrap,
+                app,
+                str(i),
+                boundary,
+                str(out),
+                stdin=subprocess.PIPE,
+            )
+            for i, out in enumerate(self._outs)
+        }
+
+    def wait_ready(self) -> None:
+        """Wait until each owns its source. Raises BenchError."""
+        wait_owned(self._stage, self._app, self.processes)
+
+    def begin(self, plan: FeedPlan) -> None:
+        """Make all of them publish. Raises BenchError: one of them has ended."""
+        for name, process in self.processes.items():
+            assert process.stdin is not None
+            try:
+                with process.stdin as to:
+                    to.write(msgspec.json.encode(plan) + b"\n")
+            except BrokenPipeError as exc:
+                raise BenchError(f"the publisher has ended; see {name}.log") from exc
+
+    def fed(self) -> list[Fed]:
+        """Their reports at the end."""
+        return [msgspec.json.decode(out.read_bytes(), type=Fed) for out in self._outs]
+
+
+def wait_owned(stage: Stage, app: str, publishers: Mapping[str, subprocess.Popen[bytes]]) -> None:
+    """Wait until the sources s0, s1 and s2 of an app have an owner.
+
+    Args:
+        publishers: processes, by the name of their log file.
+
+    Raises:
+        BenchError: one of them has ended, or it takes too long.
+    """
+
+    def refuse_ended() -> None:
+        for name, process in publishers.items():
+            if process.poll() is not None:
+                raise BenchError(f"a publisher has ended and owns no source; see {name}.log")
+
+    with closing(stage.log.lookup()) as lookup:
+
+        def owned() -> bool:
+            return all(lookup.bounds(topics.source(app, f"s{i}"))[1] for i in range(SOURCES))
+
+        wait(owned, READY_S, f"no publisher owns its source; see {next(iter(publishers))}.log", refuse_ended)
 
 
 if __name__ == "__main__":
