@@ -11,9 +11,9 @@ import msgspec
 import pytest
 from rich.console import Console
 
-from benchmarks.experiments import latency, latency_tables
-from benchmarks.experiments.latency_tables import LatencyCase, LatencyFound
-from benchmarks.experiments.lost_input.figures import truth
+from benchmarks.experiments import latency
+from benchmarks.experiments.latency import LatencyCase, LatencyFound
+from benchmarks.experiments.lost_input import truth
 from borealis_py.bench.console import bars_on
 from borealis_py.bench.events import BUCKET_US, WINDOW_US
 from borealis_py.bench.figures import BenchError
@@ -41,34 +41,34 @@ RUNS = [found_of(1, [10, 20]), found_of(2, [14, 90]), found_of(3, [30, 31])]
 
 
 def test_the_middle_is_that_of_the_runs_percentiles_and_not_of_all_results() -> None:
-    found = latency_tables.middle(RUNS, "live")
+    found = latency.middle(RUNS, "live")
     assert (found.count, found.p50_ms, found.p99_ms, found.max_ms) == (6, 14.0, 31.0, 31.0)
 
 
 def test_results_are_compared_with_the_ping_of_the_same_runs() -> None:
-    found = latency_tables.ratios(("process", 900, 2), RUNS)
+    found = latency.ratios(("process", 900, 2), RUNS)
     assert list(found.values()) == [5 / 14, 5 / 28]
 
 
 def test_each_percentile_over_its_goal_is_named() -> None:
-    told = latency_tables.outcome([*RUNS, found_of(1, [19, 60], 50_000)]).worse
+    told = latency.outcome([*RUNS, found_of(1, [19, 60], 50_000)]).worse
     assert told.partition("over the goal: ")[2] == (
         "live p50 14.0 ms at 900/s on host process (8), live p99 31.0 ms at 900/s on host process (25), corrected "
         "p50 28.0 ms at 900/s on host process (20), corrected p99 62.0 ms at 900/s on host process (50), corrected "
         "p50 38.0 ms at 50,000/s on host process (35)."
     )
-    assert "goal" not in latency_tables.outcome([found_of(1, [7, 8])]).worse
+    assert "goal" not in latency.outcome([found_of(1, [7, 8])]).worse
 
 
 def test_what_is_told() -> None:
-    told = latency_tables.outcome([*RUNS, found_of(1, [40, 40], 50_000, tentative=2, unheard=1)])
+    told = latency.outcome([*RUNS, found_of(1, [40, 40], 50_000, tentative=2, unheard=1)])
     assert [row[1] for row in told.rows] == ["900"] * 3 + ["50,000"] * 3
     assert told.rows[0] == [
         "process",
         "900",
         "30",
         "2",
-        latency_tables.NAMES["live"],
+        latency.NAMES["live"],
         "3",
         "14.0",
         "31.0",
@@ -80,7 +80,7 @@ def test_what_is_told() -> None:
     assert all(len(row) == len(told.columns) for row in told.rows)
     assert "a live result takes 9 ms longer" in told.worse
     assert "2 windows came tentative first, of 1 nothing came" in told.worse
-    assert "did not keep up" not in latency_tables.outcome(RUNS).worse
+    assert "did not keep up" not in latency.outcome(RUNS).worse
     assert len(told.ratios) == 4
     assert len(msgspec.json.decode(msgspec.json.encode(told.data))["runs"]) == 4
     curve = told.panels[0].curves[0]
@@ -161,4 +161,4 @@ def test_two_seconds_on_a_real_broker(broker: LocalBroker, tmp_path: Path) -> No
     assert len(found.delays_us["ping"]) >= 20
     assert all(us > 0 for delays in found.delays_us.values() for us in delays)
     assert found.unheard == 0
-    assert len(latency_tables.outcome([found]).rows) == 3
+    assert len(latency.outcome([found]).rows) == 3

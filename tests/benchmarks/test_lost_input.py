@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 from rich.console import Console
 
 from benchmarks.experiments import lost_input
-from benchmarks.experiments.lost_input import tables as lost_tables
-from benchmarks.experiments.lost_input.figures import (
+from benchmarks.experiments.lost_input import (
     Finals,
     Healing,
     LostCase,
@@ -335,4 +334,4 @@ def test_five_seconds_of_silence_on_a_real_broker(broker: LocalBroker, tmp_path:
     assert found.healing.corrected is not None
     assert found.corrected["during"] is not None
     assert found.corrected["during"].max_ms > 1_000  # it waits for what is kept back
-    assert lost_tables.outcome([found], "process").rows
+    assert lost_input.outcome([found], "process").rows

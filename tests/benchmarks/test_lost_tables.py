@@ -7,8 +7,7 @@ from dataclasses import replace
 import msgspec
 
 from benchmarks.experiments import lost_input
-from benchmarks.experiments.lost_input import tables as lost_tables
-from benchmarks.experiments.lost_input.figures import Finals, Healing, LostCase, LostFound, Partials
+from benchmarks.experiments.lost_input import Finals, Healing, LostCase, LostFound, Partials
 from borealis_py.bench.events import BUCKET_US, WINDOW_US
 from borealis_py.bench.figures import Percentiles
 
@@ -40,7 +39,7 @@ def test_ratios_are_one_where_all_is_kept_and_fall_with_what_is_not() -> None:
     case = LostCase(threshold_s=0.5, silence_s=15)
     key = (900, 0.5, 15)
     name = "900/s, X 0.5 s, silent 15 s: "
-    assert lost_tables.ratios(key, [found_of(case)]) == {
+    assert lost_input.ratios(key, [found_of(case)]) == {
         name + "X / longest live delay": 1.25,
         name + "partial results that are labelled": 1.0,
         name + "final results that are right": 1.0,
@@ -53,12 +52,12 @@ def test_ratios_are_one_where_all_is_kept_and_fall_with_what_is_not() -> None:
         corrected_finals=Finals(right=80, wrong=10, missing=10, repeated=0, counted=450),
         dropped=450,
     )
-    assert list(lost_tables.ratios(key, [bad]).values()) == [0.5, 0.5, 0.8, 0.5, 0.5]
+    assert list(lost_input.ratios(key, [bad]).values()) == [0.5, 0.5, 0.8, 0.5, 0.5]
 
 
 def test_of_several_runs_the_medians_are_told() -> None:
     runs = [found_of(LostCase(threshold_s=3, silence_s=15, run=n), ms, s) for n, ms, s in ((1, 90, 0.3), (2, 70, 0.9))]
-    told = lost_tables.outcome([*runs, found_of(LostCase(threshold_s=3, silence_s=30), 50, None)], "process")
+    told = lost_input.outcome([*runs, found_of(LostCase(threshold_s=3, silence_s=30), 50, None)], "process")
     assert [row[:4] for row in told.rows] == [
         ["900", "3", "15", "live"],
         ["900", "3", "15", "corrected"],
@@ -78,33 +77,33 @@ def test_of_several_runs_the_medians_are_told() -> None:
 def test_the_text_counts_what_was_not_kept() -> None:
     case = LostCase(threshold_s=0.5, silence_s=15)
     late = replace(found_of(case, 700.0, 5.0), live_finals=Finals(right=99, wrong=1, missing=0, repeated=0, counted=9))
-    said = lost_tables.worse([found_of(case), late])
+    said = lost_input.worse([found_of(case), late])
     assert "A result waited longer than X in 1 of 2 cases" in said
     assert "later than the goal in 1: 5.00 s after 15 s at 900/s with X = 0.5 s (0.5)." in said
     assert "1 final results were not as they should be" in said
-    assert "not as they should be" not in lost_tables.worse([found_of(case)])
+    assert "not as they should be" not in lost_input.worse([found_of(case)])
 
 
 def test_what_was_promised_and_not_kept_is_named() -> None:
     good = found_of(LostCase(threshold_s=0.5, silence_s=15))
-    assert "labelled" not in lost_tables.worse([good])
+    assert "labelled" not in lost_input.worse([good])
     partials = Partials(windows=10, words=10, labelled=8, tentative=11, whole=0, records=41, finals=30)
-    said = lost_tables.worse([good, replace(good, partials=partials, dropped=3, unheard=4)])
+    said = lost_input.worse([good, replace(good, partials=partials, dropped=3, unheard=4)])
     assert said.endswith("2 partial results were not labelled. 3 events were not counted. 4 windows had no result."), (
         "1.05 tentative records for each partial window are the goal"
     )
     many = replace(good, partials=replace(partials, tentative=12))
-    assert "1.10 tentative records came for each partial window (goal: 1.05)." in lost_tables.worse([good, many])
+    assert "1.10 tentative records came for each partial window (goal: 1.05)." in lost_input.worse([good, many])
 
 
 def test_corrections_are_judged_by_who_gets_the_last_one_and_slow_rates_by_goals_of_their_own() -> None:
     late = found_of(LostCase(threshold_s=3, silence_s=60), live_s=0.3)
     late = replace(late, healing=replace(late.healing, corrected=1.1))
-    assert "later than the goal in 1: 1.10 s after 60 s at 900/s with X = 3 s (1)." in lost_tables.worse([late])
+    assert "later than the goal in 1: 1.10 s after 60 s at 900/s with X = 3 s (1)." in lost_input.worse([late])
     fast = replace(late, case=replace(late.case, rate=10_000))
-    assert "later than the goal in 0." in lost_tables.worse([fast])
-    assert [lost_tables.goal_s(900, s) for s in (15, 30, 60)] == [0.5, 0.7, 1.0]
-    assert [lost_tables.goal_s(10_000, s) for s in (15, 30, 60)] == [0.8, 1.1, 1.7]
+    assert "later than the goal in 0." in lost_input.worse([fast])
+    assert [lost_input.goal_s(900, s) for s in (15, 30, 60)] == [0.5, 0.7, 1.0]
+    assert [lost_input.goal_s(10_000, s) for s in (15, 30, 60)] == [0.8, 1.1, 1.7]
 
 
 def test_what_is_compared_is_measured_in_every_size_and_the_usual_one_takes_eight_minutes() -> None:

@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import pytest
 
-from benchmarks.experiments.memory import HOURS
-from benchmarks.experiments.memory_tables import (
+from benchmarks.experiments.memory import (
     COLUMNS,
     CORRECTING,
+    HOURS,
     LIVE,
     Look,
     Replayed,

@@ -11,8 +11,8 @@ import msgspec
 import pytest
 from rich.console import Console
 
-from benchmarks.experiments import overhead, overhead_tables
-from benchmarks.experiments.overhead_tables import Came, Passed, Setting
+from benchmarks.experiments import overhead
+from benchmarks.experiments.overhead import Came, Passed, Setting
 from benchmarks.load import evenly
 from benchmarks.load.evenly import EVERY_US, Sending
 from benchmarks.measure.loop import closing, stalls
@@ -182,7 +182,7 @@ CLOSED = Closed(keys=1_000, turn_ms=600.0, silent_ms=400.0, beat_ms=410.0, hande
 
 def test_what_is_told() -> None:
     runs = [passed(10, 10, 8), passed(10, 100, 8), passed(100, 100, 10)]
-    found = overhead_tables.outcome(runs, [HELD], [CLOSED], "process")
+    found = overhead.outcome(runs, [HELD], [CLOSED], "process")
     assert found.rows[1] == ["10", "100", "5", "58.0", "58.0", "58.0", "58.0", "8.0", "8.0", "2.0", "2.0", "4"]
     assert all(len(row) == len(found.columns) for row in found.rows)
     assert "(p50, by bucket): 6.0 ms at 10 ms, 8.0 ms at 100 ms" in found.worse
@@ -193,12 +193,12 @@ def test_what_is_told() -> None:
     assert found.ratios["1,000 keys: 50 ms / that and the longest turn beside a checkpoint"] == 0.5
     assert msgspec.json.decode(msgspec.json.encode(found.data))["runs"][0]["live"]["mean_ms"] == 13.0
     assert [len(panel.curves) for panel in found.panels] == [4, 4, 3, 1, 5]
-    late = overhead_tables.outcome([passed(10, 10, 8, tentative=3)], [HELD], [CLOSED], "process")
+    late = overhead.outcome([passed(10, 10, 8, tentative=3)], [HELD], [CLOSED], "process")
     assert "3 rows came tentative first" in late.worse
 
 
 def test_the_end_of_a_window_is_told_and_judged() -> None:
-    found = overhead_tables.outcome([passed(10, 10, 8)], [HELD], [CLOSED], "process")
+    found = overhead.outcome([passed(10, 10, 8)], [HELD], [CLOSED], "process")
     assert (
         "1,000 keys: longest turn 600 ms, longest time without the end of a turn or a heartbeat 400 ms" in found.setup
     )
@@ -206,7 +206,7 @@ def test_the_end_of_a_window_is_told_and_judged() -> None:
     assert "At a window's end: a window of 1,000 keys is committed after" in found.worse
     assert "goal" not in found.worse
     missed = replace(CLOSED, silent_ms=401.0, handed_ms=3_001.0)
-    worse = overhead_tables.outcome([passed(10, 10, 8)], [HELD], [missed], "process").worse
+    worse = overhead.outcome([passed(10, 10, 8)], [HELD], [missed], "process").worse
     assert "with 1,000 keys live results were handed over later than X" in worse
     assert "with 1,000 keys a replica was silent for 401 ms (goal: 400)" in worse
 

@@ -8,14 +8,15 @@ from dataclasses import replace
 
 import pytest
 
-from benchmarks.experiments.reconcile import GRIDS, RATES, measure, spells
-from benchmarks.experiments.reconcile_tables import (
+from benchmarks.experiments.reconcile import (
     ALONE,
     COLUMNS,
     COSTLY_ROWS,
     GOAL_ROWS,
+    GRIDS,
     INLINE,
     ONE_SLOT,
+    RATES,
     SPARK,
     THREAD,
     WAYS,
@@ -23,7 +24,9 @@ from benchmarks.experiments.reconcile_tables import (
     Spell,
     between,
     crossing,
+    measure,
     outcome,
+    spells,
 )
 from benchmarks.load.redo_ways import AtOnce, Quiet, Ringing, SubmittedRedo, bits_of, ran
 from benchmarks.load.steady import Steady

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from benchmarks.experiments.retention import MINUTES, SEGMENT_BYTES, hastened
-from benchmarks.experiments.retention.tables import INTERNAL, TopicSizes, outcome
+from benchmarks.experiments.retention import INTERNAL, MINUTES, SEGMENT_BYTES, TopicSizes, hastened, outcome
 from benchmarks.measure.volume import CLASSES
 from borealis_py.log import topics
 

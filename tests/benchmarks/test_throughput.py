@@ -10,9 +10,8 @@ import msgspec
 import pytest
 from rich.console import Console
 
-from benchmarks.experiments import throughput, throughput_tables
-from benchmarks.experiments.throughput import Glimpse
-from benchmarks.experiments.throughput_tables import CatchUp, Caught, HandLoop, KeptUp, Load
+from benchmarks.experiments import throughput
+from benchmarks.experiments.throughput import CatchUp, Caught, Glimpse, HandLoop, KeptUp, Load
 from borealis_py.bench import events
 from borealis_py.bench.console import bars_on
 from borealis_py.bench.figures import BenchError, RunFigures
@@ -43,7 +42,7 @@ KEPT = KeptUp(load=LOAD, lag_s=0.2, fed_lag_s=0.14, tentative=0, cpu_percent=9.0
 
 def test_the_fastest_run_is_compared_with_the_fastest_raw_one() -> None:
     runs = [caught(1, 4.0), caught(1, 2.0, run=2), caught(1, 3.0, run=3), caught(2, 5.0)]
-    found = throughput_tables.outcome(runs, [loop(33)], [KEPT])
+    found = throughput.outcome(runs, [loop(33)], [KEPT])
     name = "process, 33 rows a record"
     assert found.ratios == {
         f"{name}: one replica / raw loop": 0.5,
@@ -63,17 +62,17 @@ def test_the_fastest_run_is_compared_with_the_fastest_raw_one() -> None:
 
 def test_goals_that_are_missed_are_told() -> None:
     runs = [caught(1, 2.1), caught(1, 2.0, 500, "spark"), caught(2, 4.4, 500, "spark"), caught(2, 4.5, host="process")]
-    verdicts = [row[-1] for row in throughput_tables.outcome(runs, [loop(33), loop(500)], []).rows]
+    verdicts = [row[-1] for row in throughput.outcome(runs, [loop(33), loop(500)], []).rows]
     assert verdicts == ["", "", "missed: 50%", "", "", "", "met", "met"]
-    behind = throughput_tables.outcome([caught(1, 4.0, 500, "spark"), caught(2, 5.0, 500, "spark")], [loop(500)], [])
+    behind = throughput.outcome([caught(1, 4.0, 500, "spark"), caught(2, 5.0, 500, "spark")], [loop(500)], [])
     assert behind.rows[-1][-1] == "missed: 20.5%", "of the raw loop, 120,000 of 584,000 events/s"
-    slower = throughput_tables.outcome([runs[1], caught(2, 4.5, 500, "spark")], [loop(500)], [])
+    slower = throughput.outcome([runs[1], caught(2, 4.5, 500, "spark")], [loop(500)], [])
     assert slower.rows[-1][-1] == "missed: 0.45"
 
 
 def test_who_falls_behind_or_tells_without_its_input_does_not_keep_up() -> None:
     behind, early = replace(KEPT, lag_s=1.2), replace(KEPT, tentative=3)
-    found = throughput_tables.outcome([caught(1, 1.0)], [loop(33)], [behind, early])
+    found = throughput.outcome([caught(1, 1.0)], [loop(33)], [behind, early])
     assert [row[-1] for row in found.rows[-2:]] == ["does not keep up", "does not keep up, 3 buckets tentative"]
     assert "not keeping up: 2 replicas (process) at 900/s, 2 replicas (process) at 900/s" in found.worse
 

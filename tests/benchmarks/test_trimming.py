@@ -6,9 +6,8 @@ import msgspec
 import pytest
 
 from benchmarks.experiments import trimming
-from benchmarks.experiments.throughput_tables import CatchUp, Caught, KeptUp, Load
-from benchmarks.experiments.trimming import tables
-from benchmarks.experiments.trimming.tables import Compared
+from benchmarks.experiments.throughput import CatchUp, Caught, KeptUp, Load
+from benchmarks.experiments.trimming import Compared
 from borealis_py.bench import events
 from borealis_py.bench.events import KEPT
 
@@ -29,7 +28,7 @@ FOUND = [
 
 
 def test_ratios_are_of_medians_to_all_kept_and_more_is_better() -> None:
-    found = tables.outcome(FOUND, 900, "process")
+    found = trimming.outcome(FOUND, 900, "process")
     assert found.ratios == {
         "default, catching up: events/s": 0.8,
         "default, catching up: CPU us an event": 1.0,
@@ -42,7 +41,7 @@ def test_ratios_are_of_medians_to_all_kept_and_more_is_better() -> None:
 
 
 def test_the_table_has_medians_with_least_and_most() -> None:
-    found = tables.outcome(FOUND, 900, "process")
+    found = trimming.outcome(FOUND, 900, "process")
     assert all(len(row) == len(found.columns) for row in found.rows)
     assert found.rows[0][:2] == ["all", "500 (111 to 1,000)"]
     assert [row[-1] for row in found.rows] == ["0", "0", "700"]

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import ast
 
-from tests.guards.tree import ROOT, modules, tree
+from tests.guards.tree import ROOT, imported, modules, tree
 
 
 def imports(name: str) -> set[str]:
@@ -50,3 +50,14 @@ def folder(name: str) -> str:
 def test_no_two_folders_import_each_other() -> None:
     ways = {(folder(name), folder(other)) for name in modules() for other in imports(name)}
     assert {(a, b) for a, b in ways if a < b and (b, a) in ways} == KNOTS
+
+
+def test_the_harness_knows_nothing_of_what_stands_on_it() -> None:
+    allowed = ("tests.harness", "tests.support")
+    taken = {
+        (path.name, name)
+        for path in (ROOT / "tests" / "harness").glob("*.py")
+        for name in imported(path)
+        if name.split(".")[0] in ("tests", "benchmarks") and not name.startswith(allowed)
+    }
+    assert taken == set()
