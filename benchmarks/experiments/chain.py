@@ -19,6 +19,7 @@ from benchmarks.experiments.points.simulated import (
     Variant,
     see_with,
 )
+from benchmarks.report.goals import published
 from benchmarks.report.outcome import Curve, Outcome, Panel
 from benchmarks.report.runner import ExperimentOptions, Size
 from borealis_py.bench.console import Bars
@@ -106,13 +107,7 @@ def outcome(found: PointResults, authors: PointResults, real: PointResults, host
     return Outcome(
         name="chain",
         title="Chains of 1 to 4 nodes, one of three sources lost: delay and tentative results",
-        published=(
-            "DPC (chain, SIGMOD 2005; 15 s, 3 s a node; figures not recovered, axes to 11.5 s and 35 000 tuples): "
-            "process & process and delay & delay keep 3 s a node, delay & delay at its edge and with no fewer "
-            "tentative tuples; process & suspend breaks it, more with each node. Largest latency in failure by the "
-            "authors' logs (18.7): "
-            f"{logs}"
-        ),
+        published=(published("chain").format(logs=logs)),
         setup=(
             f"Simulated, but for the rows named real, which ran on Kafka, replicas on host {host}, with nodes that "
             "pass on everything and a query that passes half: this code on simulated clocks and a simulated log, "

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import asdict
 
+from benchmarks.report.goals import goals, published
 from benchmarks.report.outcome import Curve, Outcome, Panel
 from benchmarks.report.runner import ExperimentOptions
 from borealis_py.bench import first_test
@@ -11,8 +12,7 @@ from borealis_py.bench.console import Bars
 from borealis_py.bench.figures import FirstTestFigures
 
 RUNS = {"short": 1, "usual": 7, "full": 21}
-GOAL_S = 0.5
-PUBLISHED = "Nothing comparable was published. Goal: `run` of a first test, after imports, below 0.5 s."
+GOAL_S: float = goals("first-test")["run_s"]
 
 
 def run(options: ExperimentOptions, bars: Bars) -> Outcome:
@@ -28,7 +28,7 @@ def outcome(f: FirstTestFigures) -> Outcome:
     return Outcome(
         name="first-test",
         title="A first test of an app",
-        published=PUBLISHED,
+        published=published("first-test"),
         setup=f"New processes with nothing loaded, no broker and no Java; medians of {f.runs}.",
         worse=f"`run` takes {f.run_s:.2f} s, {'more' if f.run_s >= GOAL_S else 'less'} than the goal.",
         columns=["", "seconds>", "goal>"],

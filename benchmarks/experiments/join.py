@@ -6,16 +6,14 @@ from collections.abc import Sequence
 from dataclasses import asdict
 
 from benchmarks.measure.kernel.joins import JoinFigures, JoinOptions, measure
+from benchmarks.report.goals import goals, published
 from benchmarks.report.outcome import Curve, Outcome, Panel
 from benchmarks.report.runner import ExperimentOptions
 from borealis_py.bench.console import Bars
 
 HOWS = ("inner", "left")
-GOAL_MS = 40.0
-PUBLISHED = (
-    "Nothing comparable was published. Goal: p99 of a bucket below 40 ms, with 10 000 rows/s over both sides, kept for "
-    "60 s, and 100 000 keys."
-)
+GOAL_MS: float = goals("join")["p99_ms"]
+
 Case = tuple[str, JoinOptions]
 
 
@@ -62,7 +60,7 @@ def outcome(wanted: Sequence[Case], found: Sequence[JoinFigures]) -> Outcome:
     return Outcome(
         name="join",
         title=f"A join of {case.rows_per_s:,} rows/s over both sides, {case.keys:,} keys: a bucket of 100 ms",
-        published=PUBLISHED,
+        published=published("join"),
         setup=(
             "The engine alone, on rows that are decoded already, once the rows of the whole interval are kept: what a "
             f"replica adds to a bucket's delay by the join itself. {case.buckets} buckets each."

@@ -26,6 +26,7 @@ from benchmarks.experiments.lost_input import (
     truth,
     windows,
 )
+from benchmarks.report.goals import goals, published
 from benchmarks.report.outcome import Curve, Outcome, Panel
 from benchmarks.report.runner import ExperimentOptions
 from borealis_py.bench import events
@@ -38,17 +39,7 @@ from borealis_py.runtime.spark import class_archive
 from tests.harness.event_feeders import SOURCES, Feeders, FeedPlan
 from tests.harness.readers import Hearing
 
-PUBLISHED = (
-    "Measured on 2 cores at 83be9b7 without a failure, p50 / p99, medians of 5 runs: at 900 events/s live 14 / 40 ms, "
-    "corrected 30 / 83 ms; at 50 000 events/s live 22 / 128 ms, corrected 38 / 486 ms. Goals: 8 / 25 and 20 / 50 ms; "
-    "20 / 60 and 35 / 120 ms."
-)
-GOALS_MS = {
-    (900, "live"): (8, 25),
-    (900, "corrected"): (20, 50),
-    (50_000, "live"): (20, 60),
-    (50_000, "corrected"): (35, 120),
-}
+GOALS_MS = {(int(rate), way): (p50, p99) for rate, of in goals("latency").items() for way, (p50, p99) in of.items()}
 """(Rate, way) -> p50 and p99 at most."""
 WAYS = ("live", "corrected", "ping")
 COLUMNS = [
@@ -125,7 +116,7 @@ def outcome(found: Sequence[LatencyFound]) -> Outcome:
     return Outcome(
         name="latency",
         title="From the end of a 1 s window to its result, nothing failing; medians of the runs' percentiles",
-        published=PUBLISHED,
+        published=published("latency"),
         setup=(
             "Three topics of JSON rows, count and sum of 100 keys by second, a publisher process a source. Broker, "
             "replicas, publishers and readers share the machine, and a ping through two "

@@ -17,6 +17,7 @@ from itertools import groupby, product
 from statistics import median
 from typing import Any
 
+from benchmarks.report.goals import goals, published
 from benchmarks.report.outcome import Curve, Outcome, Panel
 from benchmarks.report.runner import ExperimentOptions
 from borealis_py.bench import events
@@ -337,14 +338,6 @@ def _results(rows: Iterable[Mapping[str, Any]]) -> Iterator[tuple[tuple[int, str
     return (((row["window_start"], row["customer"]), (row["n"], row["total"])) for row in rows)
 
 
-PUBLISHED = (
-    "Measured on 2 cores at 83be9b7 with Pathway, Kafka Streams and a hand-written loop beside it: peers stall for the "
-    "whole silence, or drop 3 900 to 4 500 of 45 000 events without a label, or update results without a label. "
-    "83be9b7 took 1.0 to 1.9, 2.6 and 4.7 s from the end of 15, 30 and 60 s of silence to the end of corrections. "
-    "Goals: delay at most X, all partial results labelled, none wrong, no event dropped, at most 1.05 tentative "
-    "records for each window that is partial; corrections done after 0.5, 0.7 and 1.0 s at 900 events/s, at 10 000 "
-    "after 0.5 s and a fiftieth of the silence."
-)
 COLUMNS = [
     "events/s>",
     "X s>",
@@ -362,7 +355,7 @@ COLUMNS = [
 SLOW_RATE = 900
 A_PARTIAL = 1.05
 """Tentative records for each partial window, at most."""
-GOALS_S = {15: 0.5, 30: 0.7, 60: 1.0}
+GOALS_S: dict[int, float] = {int(silence_s): most_s for silence_s, most_s in goals("lost-input").items()}
 """At most so many events a second: seconds of silence -> seconds until all is corrected."""
 Key = tuple[int, float, int]
 """Rate, X and silence: the report has medians of several runs of one case."""
@@ -374,7 +367,7 @@ def outcome(found: Sequence[LostFound], host: str) -> Outcome:
     return Outcome(
         name="lost-input",
         title="One of three inputs silent, then everything at once: from a window's end to its result, p50/p99/longest",
-        published=PUBLISHED,
+        published=published("lost-input"),
         setup=(
             f"Three topics of JSON rows, count and sum of 100 keys by second, two replicas (host {host}). Boundaries "
             "go by the rows' own times. The silence begins a tenth of a second before a window ends. Broker, replicas, "

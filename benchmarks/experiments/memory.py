@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 
 from benchmarks.load.steady import ORIGIN, Steady
+from benchmarks.report.goals import goals, published
 from benchmarks.report.outcome import Curve, Outcome, Panel
 from benchmarks.report.runner import ExperimentOptions, Size
 from borealis_py.app.state import AppState, StatusReader
@@ -30,7 +31,7 @@ from borealis_py.runtime.spark import class_archive
 
 LIVE, CORRECTING = "live", "correcting"
 """Phases: the second input is missing; it is back."""
-FLAT = 1.1
+FLAT: float = goals("memory")["flat"]
 """Limit of the peak in the second half of a phase relative to the first: beyond it, memory grows with the failure."""
 COLUMNS = (
     "replica",
@@ -181,8 +182,7 @@ def outcome(found: Replayed) -> Outcome:
     return Outcome(
         name="memory",
         title=f"{_span(found.seconds)} of input with one of two sources missing: memory of a replica, and what is lost",
-        published="Nothing comparable is published. Goal: flat after the budget (in the second half of "
-        f"each phase at most {FLAT:g} times what it was in the first), and nothing lost.",
+        published=published("memory"),
         setup=f"{' and '.join(f'{n:,}' for n in found.rows)} rows of two sources, as publishers write them at "
         f"{' and '.join(f'{n // found.seconds:,}' for n in found.rows)} tuples/s, replayed as fast as it goes through "
         f"{len(replicas)} replicas (host {found.host}) with buffer_rows_max {found.budget:,}. The second source is not "

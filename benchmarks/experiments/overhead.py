@@ -23,6 +23,7 @@ from benchmarks.load.evenly import EVERY_US, Sending
 from benchmarks.measure.loop import closing, stalls
 from benchmarks.measure.loop.closing import THRESHOLD_S, Closed
 from benchmarks.measure.loop.stalls import CHECKPOINT_US, Held
+from benchmarks.report.goals import published
 from benchmarks.report.outcome import Curve, Outcome, Panel
 from benchmarks.report.runner import ExperimentOptions
 from borealis_py import App
@@ -38,13 +39,7 @@ from tests.harness.readers import Hearing
 MS = 1_000
 SILENT_MS = 400
 """The goal: at most so long may pass without the end of a turn or a heartbeat."""
-PUBLISHED = (
-    "DPC (SIGMOD 2005; figures not recovered): against a plain union a tuple's latency grows linearly with the sum of "
-    "bucket size and boundary interval, on average by half of it, at most by all of it and a constant; a checkpoint of "
-    "up to 2 500 tuples takes under 0.65 ms of processor time, half of it for markers (axis of micro3). A window of "
-    "1 000 000 keys, at 83be9b7: 1.1 s in one turn, 2.4 s as JSON. Goal: no 400 ms without the end of a turn or a "
-    "heartbeat, results handed over within X."
-)
+
 COLUMNS = [
     "bucket ms>",
     "boundary every ms>",
@@ -132,7 +127,7 @@ def outcome(found: Sequence[Passed], held: Sequence[Held], closed: Sequence[Clos
     return Outcome(
         name="overhead",
         title="What it costs while nothing fails: delay of a row against bucket width and boundary interval",
-        published=PUBLISHED,
+        published=published("overhead"),
         setup=(
             f"Three sources of {round(1e6 / EVERY_US)} rows/s each, one node that passes them on, one replica on "
             f"host {host}; medians of {len(groups[0])} runs of {found[0].setting.seconds} s. Boundaries are at ends of "

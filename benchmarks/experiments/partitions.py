@@ -13,6 +13,7 @@ from benchmarks.measure import partitions
 from benchmarks.measure.partitions import PartitionSource
 from benchmarks.measure.scaling_figures import APPS, OF_UNRELATED, UNRELATED, KeyedFigures
 from benchmarks.measure.scaling_tables import HOSTS
+from benchmarks.report.goals import published
 from benchmarks.report.outcome import Curve, Outcome, Panel
 from benchmarks.report.runner import ExperimentOptions, Size
 from borealis_py.bench.console import Bars
@@ -69,12 +70,7 @@ def outcome(found: Measured) -> Outcome:
     return Outcome(
         name="partitions",
         title="Two partitions of a query beside one, and beside two unrelated apps",
-        published=(
-            "Nothing comparable is published. At 83be9b7 on 2 cores a second partition gained 1.51 times with 20 us of "
-            "work an event, 0.96 with 3 us. Goals: "
-            + " and ".join(f"{OF_UNRELATED[n]} with {us} us" for n, us in WORK_US.items())
-            + " of what two unrelated apps reach, on the faster host"
-        ),
+        published=(published("partitions")),
         setup=(
             f"JSON events that wait in a topic, {PER_BUCKET:,} in a bucket; a node, a process of its own, reads, "
             "filters and divides them by customer; count, sum and mean of an edit distance by customer and second. Two "

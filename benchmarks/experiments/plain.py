@@ -27,6 +27,7 @@ from benchmarks.plain.systems import (
     running_app,
     running_loop,
 )
+from benchmarks.report.goals import goals, published
 from benchmarks.report.outcome import Curve, Outcome, Panel
 from benchmarks.report.runner import ExperimentOptions, Size
 from borealis_py.bench.console import Bars
@@ -48,10 +49,14 @@ SECONDS: Mapping[Size, float] = {"short": 8.0, "usual": 20.0, "full": 60.0}
 SETTLE_S: Mapping[Size, float] = {"short": 6.0, "usual": 12.0, "full": 30.0}
 READY_S, END_S = 30.0, 60.0
 LOOK_S = 0.1
-CPU_GOAL, BROKER_GOAL, P50_GOAL_MS, MAX_GOAL_MS = 30.0, 1.15, 220.0, 280.0
-"""At `GOAL_RATE`: percent of a core of all our processes; the broker's, of that beside the hand loop; the delay's."""
-GOAL_RATE = 900
-THREADS_GOAL, PSS_GOAL_MB = 48, 250.0
+_GOALS = goals("plain")
+GOAL_RATE: int = _GOALS["rate"]
+CPU_GOAL: float = _GOALS["cpu_percent"]
+BROKER_GOAL: float = _GOALS["broker_share"]
+P50_GOAL_MS: float = _GOALS["p50_ms"]
+MAX_GOAL_MS: float = _GOALS["max_ms"]
+THREADS_GOAL: int = _GOALS["threads"]
+PSS_GOAL_MB: float = _GOALS["pss_mb"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -201,10 +206,7 @@ def outcome(found: Sequence[PlainPoint]) -> Outcome:
     return Outcome(
         name="plain",
         title="Three topics that any program writes, one JSON record per event",
-        published="At 8e70bdc3, 900 events/s: 118 % of a core for all processes (the owning ingress 69, replicas 20 "
-        "and 19, the other ingress 9) where the hand loop took 8 and Pathway 19; broker 49 to 60 % beside it (38); 263 "
-        "to 284 threads; 410 MB; delay 247 ms, at most 424 (hand loop 211, 217). Goals: at most 30 % and 1.5 of "
-        "Pathway's, 1.15 of the hand loop's broker, 48 threads, 250 MB, 220 and 280 ms.",
+        published=published("plain"),
         setup=f"Count and sum by 100 keys and second, lateness {LATENESS_MS} ms, X = 3 s, two replicas and two "
         "ingresses as `borealis up --host process` starts them. One process writes all three topics and is not "
         "counted, nor are readers. Delay: from the end of a window to its first result, which waits for the lateness. "

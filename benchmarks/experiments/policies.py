@@ -20,6 +20,7 @@ from benchmarks.experiments.points.simulated import (
     name_of,
     see_with,
 )
+from benchmarks.report.goals import published
 from benchmarks.report.outcome import Curve, Outcome, Panel
 from benchmarks.report.runner import ExperimentOptions, Size
 from borealis_py.bench.console import Bars
@@ -74,12 +75,7 @@ def outcome(found: PointResults, real: PointResults, host: str) -> Outcome:
     return Outcome(
         name="policies",
         title="Six variants on one node, X = 3 s: delay and tentative results against the length of a failure",
-        published=(
-            "DPC (SIGMOD 2005; figures not recovered, axes to 25 s and 500 000 tuples): the & suspend "
-            "variants cross 3 s once reconciliation takes longer than X, all others stay under it; delay & delay has "
-            "the fewest tentative tuples, process & process the most. TODS: largest latency flat, slightly under 3 s, "
-            "for failures of 2 to 60 s"
-        ),
+        published=(published("policies")),
         setup=(
             f"Simulated, but for the rows named real, which ran on Kafka, replicas on host {host}: this code on "
             f"simulated clocks and a simulated log, {RATE} rows/s of each of {SOURCES} sources "

@@ -19,6 +19,7 @@ from typing import Any
 import msgspec
 
 from benchmarks.load.nowhere import Nowhere
+from benchmarks.report.goals import goals, published
 from benchmarks.report.outcome import Curve, Outcome, Panel
 from benchmarks.report.runner import ExperimentOptions
 from borealis_py.api import publisher
@@ -36,16 +37,9 @@ from borealis_py.protocol.settings import Timing
 YARDSTICK = "msgspec.json.encode, row by row"
 INTO_KAFKA = "publish FILE, JSON lines, into Kafka: a second on the wall"
 APP = "publish"
-FROM_FILE = 250_000
-GOALS = {
-    "send": 300_000,
-    "send_many": 1_000_000,
-    "publish FILE, JSON lines": FROM_FILE,
-    "publish FILE, JSON lines, own times": FROM_FILE,
-    "publish FILE, CSV": FROM_FILE,
-    "publish FILE, CSV, own times": FROM_FILE,
-}
+GOALS: dict[str, int] = goals("publish")
 """Rows in a second of processor time, all threads."""
+FROM_FILE = GOALS["publish FILE, JSON lines"]
 
 PublishedRow = dict[str, object]
 Way = Callable[[], int]
@@ -152,11 +146,7 @@ def outcome(figures: Sequence[PublishFigure], size: PublishSize, into_kafka: flo
     return Outcome(
         name="publish",
         title="Rows that a publisher sends in a second of processor time",
-        published=(
-            "At 83be9b7 send did 154 000 rows a second, a file 75 000 to 90 000 in three processes, and there was no "
-            "send_many. Goals: 300 000 rows a second by send, 1 000 000 by send_many, 250 000 "
-            "from a file in one process"
-        ),
+        published=(published("publish")),
         setup=(
             f"{size.rows:,} rows of five fields, some 90 bytes of JSON, into a log that keeps nothing: checks, "
             "boundaries, encoding and records, in all threads, without a broker. Own times: rows bear them, "

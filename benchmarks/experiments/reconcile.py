@@ -19,6 +19,7 @@ from benchmarks.load.redo_ways import AtOnce, Quiet, RedoWay, Ringing, Submitted
 from benchmarks.load.steady import Steady
 from benchmarks.load.struck import Struck
 from benchmarks.measure.redo_rpc import RpcRedos
+from benchmarks.report.goals import goals, published
 from benchmarks.report.outcome import Curve, Outcome, Panel
 from benchmarks.report.runner import ExperimentOptions, Size
 from borealis_py.app.topics import create_topics, redo_topics_of
@@ -38,21 +39,17 @@ ONE_SLOT, TWO_SLOTS = "2 jobs, 1 slot", "2 jobs, 2 slots"
 WAYS = INLINE, THREAD, SPARK, ONE_SLOT, TWO_SLOTS
 ALONE = INLINE, THREAD, SPARK
 """Ways of one job."""
-GOAL_ROWS, GOAL_S = 45_000, 1.0
-GOAL_RATE, GOAL_TIMES = 10_000, 20.0
+_GOALS = goals("reconcile")
+GOAL_ROWS: int = _GOALS["rows"]
+GOAL_S: float = _GOALS["took_s"]
+GOAL_RATE: int = _GOALS["rate"]
+GOAL_TIMES: float = _GOALS["times"]
 """Tuples per second, and the factor by which redoing them should be faster."""
 COSTLY_ROWS = 10_000
 """Number of rows for which a costly query is summarised."""
 SPARED_MS = 50.0
 """A delay of live turns above this is worth avoiding."""
-PUBLISHED = (
-    "DPC (SIGMOD 2005; Pentium 4, 334 to 3000/s of each of 3 inputs, 5 s of failure): 5 010 to 45 000 tuples; "
-    "figures not recovered, axes to 5.5 s of delay; linear in tuples, checkpoint and redo nearly flat in state (to "
-    "4 000 tuples). "
-    "Logs of the authors (18.7, 18.8): 0.03 to 0.43 s for some hundreds of tuples, 1.5 to 1.8 s after 10 s at 450/s in "
-    f"a chain of two. Goals: {GOAL_ROWS:,} tuples in less than {GOAL_S:g} s; at {GOAL_RATE:,}/s at least "
-    f"{GOAL_TIMES:g} times real time."
-)
+
 SETUP = (
     "Count and sum of 100 customers by second over three sources, a record a source and 100 ms; where keys are given, "
     "by 10 minutes, with so many keys in the open window. Seconds: medians, from a job's start until its results are "
@@ -185,7 +182,7 @@ def outcome(found: Sequence[Redone], timing: Timing | None = None) -> Outcome:
     return Outcome(
         name="reconcile",
         title="Redo of what a failure has left: seconds, and how late live turns are meanwhile",
-        published=PUBLISHED,
+        published=published("reconcile"),
         setup=SETUP,
         worse=_worse(found, crossings, timing),
         columns=COLUMNS,

@@ -16,6 +16,7 @@ from dataclasses import asdict, dataclass
 from itertools import islice
 
 from benchmarks.measure.machine_speed import GOALS_AT
+from benchmarks.report.goals import goals, published
 from benchmarks.report.outcome import Curve, Outcome, Panel
 from benchmarks.report.runner import ExperimentOptions
 from borealis_py.app.state import StatusReader
@@ -36,9 +37,11 @@ from sunion.bucket import Buckets
 from tests.harness.event_feeders import SOURCES, Feeders, FeedPlan
 from tests.harness.held import Reached, hold, let_go
 
-GOAL, TWO_GOAL = 0.5, 0.45
+_GOALS = goals("throughput")
+GOAL: float = _GOALS["share"]
+TWO_GOAL: float = _GOALS["two_share"]
 """A replica as a share of the raw loop, one event a record; two replicas as Spark tasks as a share of one."""
-TWO_PER_S = 120_000
+TWO_PER_S: int = _GOALS["two_per_s"]
 """Events a second of each of two replicas as Spark tasks, where the raw loop does `GOALS_AT`."""
 KEEPS_UP_S = 1.0
 """Limit of the lag behind its sources for a replica that keeps up."""
@@ -161,13 +164,7 @@ def outcome(caught: Sequence[Caught], loops: Sequence[HandLoop], kept: Sequence[
     return Outcome(
         name="throughput",
         title="Catching up with waiting JSON events, and keeping up with live ones",
-        published=(
-            "Measured on 2 cores at 83be9b7, 33 rows a record, where the raw loop did 584 000 events/s: one replica "
-            "38 000, each of two as Spark tasks 20 800, Pathway 104 000, Kafka Streams 68 000. Goals: a replica "
-            f"catches up at least at {GOAL:.0%} of the raw loop whatever the rows a record; two replicas as Spark "
-            f"tasks on 2 cores at {TWO_GOAL} x of one, and {TWO_PER_S / GOALS_AT:.1%} of the raw loop ({TWO_PER_S:,} "
-            f"of {GOALS_AT:,} events/s)."
-        ),
+        published=(published("throughput")),
         setup=(
             f"{', '.join(f'{loop.events:,}' for loop in loops)} events in 3 topics, count and sum by 100 keys and "
             "second; the fewer rows a record, the more windows, hence results, and the raw loop has as many. It has "

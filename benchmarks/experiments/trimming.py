@@ -14,6 +14,7 @@ from statistics import median
 
 from benchmarks.experiments import throughput
 from benchmarks.experiments.throughput import CatchUp, Caught, KeptUp, Load
+from benchmarks.report.goals import published
 from benchmarks.report.outcome import Curve, Outcome, Panel
 from benchmarks.report.runner import ExperimentOptions
 from borealis_py.bench import events
@@ -68,7 +69,7 @@ def outcome(found: Sequence[Compared], rate: int, host: str) -> Outcome:
     return Outcome(
         name="trimming",
         title="What trimming costs",
-        published="Nothing comparable is published. Goal: what is kept by default costs less than noise between runs.",
+        published=published("trimming"),
         setup=(
             f"One replica, host {host}, count and sum by 100 keys and second of three sources. Catching up with "
             f"{found[0].caught.events:,} events, then {rate:,} events/s for {found[0].fed.load.seconds} s: with all "

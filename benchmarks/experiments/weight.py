@@ -14,6 +14,7 @@ from dataclasses import asdict, dataclass
 import psutil
 
 from benchmarks.measure.machine_speed import GOALS_AT, events_per_s, slower
+from benchmarks.report.goals import goals, published
 from benchmarks.report.outcome import Curve, Outcome, Panel
 from benchmarks.report.runner import ExperimentOptions, Size
 from borealis_py.api import publisher
@@ -51,16 +52,15 @@ Case = tuple[str, str, int]
 FIRST, NETWORK = "a query", "a network"
 APPS = {FIRST: "app", NETWORK: "network"}
 """App -> its function in `events`."""
-CPU_GOALS = {
-    (FIRST, 900, "replica's CPU %"): 4.0,
-    (FIRST, 900, "JVM's CPU %"): 1.5,
-    (FIRST, 0, "replica's CPU %"): 1.5,
-    (FIRST, 0, "JVM's CPU %"): 1.5,
-    (FIRST, 0, "broker's CPU %"): 6.0,
+_GOALS = goals("weight")
+CPU_GOALS: dict[tuple[str, int, str], float] = {
+    (g["app"], g["rate"], g["of"]): g["most"] for g in _GOALS["cpu_percent"]
 }
 """(App, events a second, whose) -> percent of a core at most, each replica's on average."""
-PSS_GOALS_MB = {(FIRST, "spark"): 900.0, (NETWORK, "spark"): 1_800.0}
-TIME_GOALS_S = {(FIRST, "process"): (2.5, 2.0), (FIRST, "spark"): (12.0, 6.0), (NETWORK, "spark"): (25.0, 15.0)}
+PSS_GOALS_MB: dict[tuple[str, str], float] = {(g["app"], g["host"]): g["most"] for g in _GOALS["pss_mb"]}
+TIME_GOALS_S: dict[tuple[str, str], tuple[float, float]] = {
+    (g["app"], g["host"]): (g["up"], g["again"]) for g in _GOALS["start_s"]
+}
 """(App, host) -> seconds to start, and to start again, at most."""
 X_S = 3.0
 FILE = """
@@ -271,13 +271,7 @@ def outcome(weights: Sequence[Weight], times: Sequence[Times], raw_per_s: float)
     return Outcome(
         name="weight",
         title="What two replicas weigh: of a first query, and of a network of five",
-        published="At 83be9b7 a first query's replica took 13 % of a core at 900 events/s and 8 to 10 % idle, the "
-        "broker 18 % with it idle; two replicas as Spark tasks 1.4 GB in 10 processes, up in 15 to 41 s, STABLE 8 to "
-        "20 s after a kill; the network 4 JVMs, up in 71 s, STABLE 28 to 73 s after a kill, the other replica tens of "
-        "seconds behind X meanwhile. Goals of a first query: at most 4 % of a core a replica at 900 "
-        "events/s and 1.5 % idle, as much for its JVM, 6 % of the broker's, 900 MB on Spark; up in 12 s with Spark and "
-        "2.5 s without, STABLE 6 and 2 s after a kill. Of the network: up in 25 s, 1 800 MB, two JVMs, STABLE 15 s "
-        "after a kill, the other replica never later than X.",
+        published=published("weight"),
         setup="3 sources; a query: count and sum by 100 keys and second; a network: a filter and such a query behind "
         "it, each in two partitions, and one more query beside them, X = 3 s. Publishers send every 100 ms from the "
         f"bench's own process, which is not counted. Each case settles for {SETTLE_S['usual']:g} s first. Memory is "

@@ -8,15 +8,11 @@ from statistics import median
 
 from benchmarks.ingress.delay import RATE
 from benchmarks.ingress.figures import BothWays, Catching, CopyFigures, KilledFigures
+from benchmarks.report.goals import published
 from benchmarks.report.outcome import Curve, Outcome, Panel
 from borealis_py.bench.figures import Percentiles, percentiles
 from borealis_py.demo.measure import percentile
 
-PUBLISHED = (
-    "Nothing like it was published. Goals: p50 at most 5 ms and p99 at most 25 ms above our publisher; copying at "
-    "least 0.35 (JSON) and 0.15 (Avro) of the hand loop; of topics that are full, nothing dropped and nothing "
-    "tentative; of 100 kills, nothing lost or repeated and at most 3 with tentative results, labelled."
-)
 MORE_P50_MS, MORE_P99_MS = 5.0, 25.0
 LEAST = {"json": 0.35, "avro": 0.15}
 TENTATIVE_MOST = 0.03
@@ -65,7 +61,7 @@ def outcome(
     return Outcome(
         name="ingress",
         title="Topics that others write: delay, copying, catching up, and ingresses that are killed",
-        published=PUBLISHED,
+        published=published("ingress"),
         setup=(
             f"Broker, replicas, ingresses, producers and readers share the machine. Delay: {RATE} rows/s, lateness 0, "
             "the broker's timestamps, each bucket of 100 ms from its end to the live subscriber, the same rows by our "

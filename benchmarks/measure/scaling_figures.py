@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
 
+from benchmarks.report.goals import goals
 from borealis_py.bench.figures import BenchError
 
 ALL_BUSY = 0.9
@@ -13,7 +14,7 @@ ALL_BUSY = 0.9
 ONE_BUSY = 0.85
 UNRELATED, APPS = "unrelated", 2
 """In place of a host and a number of partitions: so many apps at once that know nothing of each other."""
-OF_UNRELATED = {1: 0.6, 4: 0.85}
+OF_UNRELATED: dict[int, float] = {int(n): least for n, least in goals("partitions").items()}
 """The goal for as many partitions, by the length of the names whose distance is taken: 3 and 21 us a row."""
 
 

@@ -16,6 +16,7 @@ from benchmarks.recovery.published import ACTIVE, OVERHEAD, PASSIVE, RECOVERY, U
 from benchmarks.recovery.runs import RUNS, CaseFigures, PaperCase, measure
 from benchmarks.recovery.setting import ALTERNATIVES, PaperReading, PaperSetting
 from benchmarks.recovery.tables import PaperLine, Results, by_interval, by_kind
+from benchmarks.report import goals
 from benchmarks.report.outcome import Curve, Outcome, Panel
 from benchmarks.report.runner import Size
 from borealis_py.bench.console import Bars
@@ -69,12 +70,7 @@ def outcome(
     return Outcome(
         name="recovery-paper",
         title="Ways to survive a crash, by Hwang et al. (ICDE 2005) and by a model: bandwidth and recovery time",
-        published=(
-            "Hwang et al., High-Availability Algorithms for Distributed Stream Processing (ICDE 2005), tables 6 to 8, "
-            "figures 6 and 7: means of 25 runs of a CSIM simulator. H n is a line of its text. Of both figures the "
-            "text has two values. Overheads in percent of the bytes that reach N as tuples; recovery times in ms from "
-            "where N' knows of the failure"
-        ),
+        published=(goals.published("recovery-paper")),
         setup=_setup(runs),
         worse=_worse(lines, results, holds, slow_union_ms),
         columns=["in the paper", "way", "", "for", "paper", "here", "difference"],

@@ -20,6 +20,7 @@ from benchmarks.experiments.recovery.cases import (
     WayCores,
     WayStills,
 )
+from benchmarks.report.goals import published
 from benchmarks.report.outcome import Curve, Outcome, Panel
 
 BYTES_MOST = {STANDBY.value: 10, PASSIVE.value: 35, UPSTREAM.value: 10}
@@ -41,9 +42,7 @@ def outcome(
         name="recovery",
         title="Ways to survive a crash: how long a reader waits, and what a standby costs",
         published=(
-            "Hwang et al. (ICDE 2005) simulate other machines: `make bench NAME=recovery OPTIONS=--paper`. Kafka "
-            "Streams has standbys with a copy of the state, and notices a crash after session.timeout.ms, 45 s unless "
-            "it is set (KIP-735). Goals are this project's own"
+            published("recovery")
         ),
         setup=_setup(stills, beyond),
         worse=f"Of {len(goals)} goals {len(goals) - len(missed)} are reached"
