@@ -18,14 +18,7 @@ from statistics import median
 
 import msgspec
 
-from benchmarks.experiments.lost_input import (
-    corrected_delays,
-    finals,
-    live_delays,
-    tentative_windows,
-    truth,
-    windows,
-)
+from benchmarks.measure.windows import corrected_delays, finals, live_delays, tentative_windows, truth, windows
 from benchmarks.report.goals import goals, published
 from benchmarks.report.outcome import Curve, Outcome, Panel
 from benchmarks.report.runner import ExperimentOptions

@@ -11,52 +11,47 @@ import json
 import math
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from itertools import groupby, product
 from statistics import median
 from typing import Any
 
+from benchmarks.measure.windows import (
+    FINAL,
+    PHASES,
+    TENTATIVE,
+    Finals,
+    corrected_delays,
+    finals,
+    live_delays,
+    stable_rows,
+    totals,
+    truth,
+    windows,
+    windows_of,
+)
 from benchmarks.report.goals import goals, published
 from benchmarks.report.outcome import Curve, Outcome, Panel
 from benchmarks.report.runner import ExperimentOptions
 from borealis_py.bench import events
 from borealis_py.bench.console import Bars
-from borealis_py.bench.events import BUCKET_US, WINDOW_US, Totals
+from borealis_py.bench.events import WINDOW_US, Totals
 from borealis_py.bench.figures import BenchError, Percentiles, percentiles
 from borealis_py.bench.stage import Stage, stage_for
 from borealis_py.client.subscriber import LiveChange
 from borealis_py.demo.measure import STARTUP_US
-from borealis_py.demo.watch import SPAN_MAX, Story
+from borealis_py.demo.watch import Story
 from borealis_py.log import topics
 from borealis_py.verify.kafka_reader import CannotRead, read_all
 from tests.harness.event_feeders import SOURCES, Fed, Feeders, FeedPlan
 from tests.harness.readers import Got, Heard, Hearing
-
-TENTATIVE = "TENTATIVE"
-FINAL = ("STABLE", "BOUNDARY")
-PHASES = ("before", "during", "after")
 
 WindowDelays = Mapping[int, int]
 """Start of a window -> from its end to the event in question, microseconds."""
 SILENT = SOURCES - 1
 EDGE_US = events.BUCKET_US
 """The silence begins this long before a window's end, so that its result must wait longest."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Finals:
-    """Results of one reader compared with the truth. `counted`: events in them."""
-
-    right: int
-    wrong: int
-    missing: int
-    repeated: int
-    counted: int
-
-    @property
-    def bad(self) -> int:
-        return self.wrong + self.missing + self.repeated
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -166,51 +161,6 @@ class LostFound:
     curve: list[tuple[float, float, float]]
 
 
-def truth(plan: FeedPlan) -> Totals:
-    """Count and sum by window and key of everything that was to be published."""
-    found: Totals = {}
-    for source in range(SOURCES):
-        for n in range(plan.count):
-            customer, amount, _, _ = events.values(n * SOURCES + source)
-            key = plan.stime(source, n) // WINDOW_US * WINDOW_US, customer
-            count, total = found.get(key, (0, 0.0))
-            found[key] = count + 1, total + amount
-    return found
-
-
-def windows(plan: FeedPlan, startup_us: int) -> dict[str, list[int]]:
-    """Phase -> starts of the windows that end in it. The first ones, during which code is compiled, are in none; nor is
-    the last, which END closes.
-    """
-    found: dict[str, list[int]] = {phase: [] for phase in PHASES}
-    last_us = plan.t0_us + (plan.seconds - 1) * 1_000_000
-    for start in range(plan.t0_us + startup_us, last_us, WINDOW_US):
-        end = start + WINDOW_US
-        phase = "before" if end <= plan.silent_from_us else "during" if end <= plan.silent_until_us else "after"
-        found[phase].append(start)
-    return found
-
-
-def live_delays(heard: Heard) -> dict[int, int]:
-    """For each window, the delay of the first word that covers it."""
-    found: dict[int, int] = {}
-    for at_us, change in heard:
-        if change.kind in (TENTATIVE, *FINAL):
-            for start in _windows_of(change):
-                found.setdefault(start, at_us - start - WINDOW_US)
-    return found
-
-
-def tentative_windows(heard: Heard) -> set[int]:
-    """The windows with a tentative word."""
-    return {start for _, change in heard if change.kind == TENTATIVE for start in _windows_of(change)}
-
-
-def corrected_delays(got: Got) -> dict[int, int]:
-    """For each window, the delay of its last row."""
-    return {row.value["window_start"]: at_us - row.value["window_start"] - WINDOW_US for at_us, row in got}
-
-
 def by_phase(delays: WindowDelays, phases: Mapping[str, Sequence[int]]) -> dict[str, Percentiles | None]:
     """Percentiles by phase. None: no window of that phase was covered."""
     found = {phase: [delays[start] for start in starts if start in delays] for phase, starts in phases.items()}
@@ -231,7 +181,7 @@ def partials(heard: Heard, true: Totals, plan: FeedPlan) -> Partials:
         if change.kind not in (TENTATIVE, "STABLE"):
             continue
         said = _by_window(totals(change.rows))
-        for start in _windows_of(change):
+        for start in windows_of(change):
             tentative[start] += change.kind == TENTATIVE
             finals += change.kind != TENTATIVE
             if said.get(start, {}) != expected.get(start, {}):
@@ -257,33 +207,6 @@ def _names(change: LiveChange, plan: FeedPlan, start: int) -> bool:
     return bool(change.missing_sources)
 
 
-def finals(rows: Iterable[Mapping[str, Any]], true: Totals) -> Finals:
-    """Compare stable rows, however read, with the truth."""
-    each = Counter[tuple[int, str]]()
-    right = wrong = counted = 0
-    for key, value in _results(rows):
-        each[key] += 1
-        counted += value[0]
-        if each[key] == 1:
-            right, wrong = right + (true.get(key) == value), wrong + (true.get(key) != value)
-    return Finals(
-        right=right,
-        wrong=wrong,
-        missing=len(true.keys() - each.keys()),
-        repeated=each.total() - len(each),
-        counted=counted,
-    )
-
-
-def stable_rows(heard: Heard) -> Iterator[Mapping[str, Any]]:
-    """The rows that the live view reported as stable."""
-    return (row for _, change in heard if change.kind in FINAL for row in change.rows)
-
-
-def totals(rows: Iterable[Mapping[str, Any]]) -> Totals:
-    return dict(_results(rows))
-
-
 def healing(heard: Heard, got: Got, story: Story, healed_us: int) -> Healing:
     """How long corrections took. `healed_us`: wall time at which the silent source began to send again."""
     open_buckets: set[int] = set()
@@ -293,7 +216,7 @@ def healing(heard: Heard, got: Got, story: Story, healed_us: int) -> Healing:
         if change.kind == TENTATIVE:
             open_buckets.add(change.bucket)
             if done_us is None:
-                told.update(_windows_of(change))
+                told.update(windows_of(change))
         elif change.kind in FINAL:
             replaced = {b for b in open_buckets if change.bucket <= b < change.end}
             open_buckets -= replaced
@@ -320,22 +243,11 @@ def _since(at_us: int | None, healed_us: int) -> float | None:
     return None if at_us is None else (at_us - healed_us) / 1e6
 
 
-def _windows_of(change: LiveChange) -> Iterator[int]:
-    """Starts of the windows that end with a bucket of a change."""
-    end = min(change.end, change.bucket + SPAN_MAX)
-    first = -(-(change.bucket + 1) * BUCKET_US // WINDOW_US)
-    return ((window - 1) * WINDOW_US for window in range(first, end * BUCKET_US // WINDOW_US + 1))
-
-
 def _by_window(of: Totals) -> dict[int, Totals]:
     found: dict[int, Totals] = {}
     for key, value in of.items():
         found.setdefault(key[0], {})[key] = value
     return found
-
-
-def _results(rows: Iterable[Mapping[str, Any]]) -> Iterator[tuple[tuple[int, str], tuple[int, float]]]:
-    return (((row["window_start"], row["customer"]), (row["n"], row["total"])) for row in rows)
 
 
 COLUMNS = [

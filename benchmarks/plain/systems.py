@@ -15,7 +15,7 @@ import orjson
 import psutil
 from confluent_kafka import Consumer, TopicPartition
 
-from benchmarks.experiments.lost_input import live_delays, tentative_windows
+from benchmarks.measure.windows import live_delays, tentative_windows
 from borealis_py import App
 from borealis_py.app.child_processes import end
 from borealis_py.app.replicas import ReplicaProcesses

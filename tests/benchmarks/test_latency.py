@@ -13,7 +13,7 @@ from rich.console import Console
 
 from benchmarks.experiments import latency
 from benchmarks.experiments.latency import LatencyCase, LatencyFound
-from benchmarks.experiments.lost_input import truth
+from benchmarks.measure.windows import truth
 from borealis_py.bench.console import bars_on
 from borealis_py.bench.events import BUCKET_US, WINDOW_US
 from borealis_py.bench.figures import BenchError

@@ -12,22 +12,16 @@ from hypothesis import strategies as st
 from rich.console import Console
 
 from benchmarks.experiments import lost_input
-from benchmarks.experiments.lost_input import (
+from benchmarks.experiments.lost_input import Healing, LostCase, Partials, by_phase, healing, partials, unheard
+from benchmarks.measure.windows import (
     Finals,
-    Healing,
-    LostCase,
-    Partials,
-    by_phase,
     corrected_delays,
     finals,
-    healing,
     live_delays,
-    partials,
     stable_rows,
     tentative_windows,
     totals,
     truth,
-    unheard,
     windows,
 )
 from borealis_py.bench import events

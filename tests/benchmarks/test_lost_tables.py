@@ -7,7 +7,8 @@ from dataclasses import replace
 import msgspec
 
 from benchmarks.experiments import lost_input
-from benchmarks.experiments.lost_input import Finals, Healing, LostCase, LostFound, Partials
+from benchmarks.experiments.lost_input import Healing, LostCase, LostFound, Partials
+from benchmarks.measure.windows import Finals
 from borealis_py.bench.events import BUCKET_US, WINDOW_US
 from borealis_py.bench.figures import Percentiles
 
