@@ -44,7 +44,14 @@ def drill_app(
     sums = cleaned.window(f"{WINDOW_US // 1000}ms").group_by("origin", "k")
     aggregates = sums.agg(n="count(*)", total="sum(v)", latest="last(v)")
     by = QUERY_BY if partitions else None
-    shape = {"replicas": replicas, "partitions": partitions, "by": by}
-    least = "gap" if recovery[-1] == "amnesia" else None
-    app.query(QUERY, aggregates, delay_threshold=threshold, recovery=recovery[-1], guarantee=least, **shape)
+    app.query(
+        QUERY,
+        aggregates,
+        delay_threshold=threshold,
+        replicas=replicas,
+        partitions=partitions,
+        by=by,
+        recovery=recovery[-1],
+        guarantee="gap" if recovery[-1] == "amnesia" else None,
+    )
     return app

@@ -13,10 +13,11 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import psutil
 from confluent_kafka import KafkaException
-from confluent_kafka.admin import AdminClient, ClusterMetadata
+from confluent_kafka.admin import AdminClient, ClusterMetadata  # type: ignore[attr-defined]
 
 from borealis_py.kafka import jars
 from borealis_py.kafka.broker import free_port, new_cluster_id
@@ -159,7 +160,7 @@ class Brokers:
         with node.log_file.open("ab") as log:
             node.popen = subprocess.Popen(
                 self.wires.command(n, command), stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd=node.data_dir,
-                start_new_session=True, env=os.environ | QUICK | self._clocks[n].environment,
+                start_new_session=True, env={**os.environ, **QUICK, **self._clocks[n].environment},
             )  # fmt: skip
 
     @property
@@ -255,4 +256,5 @@ class Brokers:
 
 def _asking(bootstrap: str) -> AdminClient:
     """What says nothing of brokers that are away: they are meant to be."""
-    return AdminClient({"bootstrap.servers": bootstrap, "log_level": 0, "error_cb": lambda _: None})
+    config: dict[str, Any] = {"bootstrap.servers": bootstrap, "log_level": 0, "error_cb": lambda _: None}
+    return AdminClient(config)

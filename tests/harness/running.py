@@ -109,9 +109,12 @@ class RunningApp:
         assert found is not None, f"replica {replica} has said nothing yet"
         return found
 
+    def _ready_or_failed(self, replica: int) -> bool:
+        return "READY" in self.events(replica) or bool(self.errors)
+
     def wait_ready(self, *replicas: int) -> None:
         for k in replicas:
-            until(lambda k=k: "READY" in self.events(k) or bool(self.errors), f"replica {k} ready")
+            until(partial(self._ready_or_failed, k), f"replica {k} ready")
         assert not self.errors, self.errors
 
     def close(self) -> None:

@@ -9,6 +9,7 @@ import time
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -119,7 +120,7 @@ class StandbyApp:
     def start(self, *replicas: int, take_over: bool = False) -> None:
         """Start those of these that do not run; returns when all of them are ready."""
         since_ms = SystemClock().wall_us() // 1_000
-        pids = {}
+        pids: dict[ProcessName, int] = {}
         for k in replicas:
             pids |= launch.start_processes(
                 self.state, self.processes, self._specs[k], [ProcessName(k)], take_over=take_over
@@ -160,23 +161,20 @@ class StandbyApp:
     def runner(self) -> int:
         """The index that runs most queries. On a busy machine a standby may take over from one that is only slow."""
         for query in self.queries:
-            until(
-                lambda q=query: sorted(self.state_of(q, k) for k in REPLICAS) == ["STABLE", "STANDBY"],
-                f"of {query} one replica runs and one stands by",
-                PATIENCE_S,
-            )
+            until(partial(self._one_runs, query), f"of {query} one replica runs and one stands by")
         return max(REPLICAS, key=lambda k: [self.state_of(query, k) for query in self.queries].count("STABLE"))
+
+    def _one_runs(self, query: str) -> bool:
+        return sorted(self.state_of(query, k) for k in REPLICAS) == ["STABLE", "STANDBY"]
+
+    def _stood_by(self, query: str, replica: int, since_us: int) -> bool:
+        return any(s.state == "STANDBY" and s.at_wall_us >= since_us for s in self.statuses(query, replica))
 
     def until_stood_by(self, replica: int, since_us: int) -> None:
         """Wait until it has stood by since then, for every query."""
         for query in self.queries:
-            until(
-                lambda q=query: any(
-                    s.state == "STANDBY" and s.at_wall_us >= since_us for s in self.statuses(q, replica)
-                ),
-                f"replica {replica} of {query} stands by",
-                PATIENCE_S,
-            )
+            stood_by = partial(self._stood_by, query, replica, since_us)
+            until(stood_by, f"replica {replica} of {query} stands by")
 
     def until_saved(self) -> None:
         """Wait until each query has checkpoints, of all replicas that compute, that are later than the first row by

@@ -17,6 +17,7 @@ from typing import Any, TextIO
 
 from borealis_py.api import corrected, live
 from borealis_py.app.state import read_app
+from borealis_py.client.subscriber import Row
 from borealis_py.kafka.log import KafkaLog
 from tests.harness.processes import Process
 
@@ -91,6 +92,7 @@ def live_lines(bootstrap: str, app: str, query: str) -> Iterator[dict[str, Any]]
 def corrected_lines(bootstrap: str, app: str, query: str) -> Iterator[dict[str, Any]]:
     log = KafkaLog(bootstrap)
     for row in corrected(log, read_app(log, app), query, True, threading.Event()):
+        assert isinstance(row, Row), f"a gap in a stream that is to have none: {row}"
         bucket, index = map(int, row.id.split(":"))
         what = {"kind": "ROW", "bucket": bucket, "end": bucket + 1, "rows": [row.value], "index": index}
         yield {**what, "partition": row.partition}
