@@ -49,7 +49,8 @@ class Apart:
         pids = launch.start_processes(state, processes, self._spec, names)
         self.running = Running(state, processes, pids, SystemClock().wall_us() // 1000)
         stage.wait_ready(self.running)
-        self._since_s, self._feeders = since_s, Feeders(stage, state.name)
+        self._since_s = since_s
+        self._feeders = Feeders(stage, state.name)
         self._feeders.wait_ready()
 
     @property

@@ -41,9 +41,7 @@ def outcome(
     return Outcome(
         name="recovery",
         title="Ways to survive a crash: how long a reader waits, and what a standby costs",
-        published=(
-            published("recovery")
-        ),
+        published=(published("recovery")),
         setup=_setup(stills, beyond),
         worse=f"Of {len(goals)} goals {len(goals) - len(missed)} are reached"
         + (f", not: {'; '.join(missed)}" if missed else ""),
