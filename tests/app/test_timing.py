@@ -90,6 +90,7 @@ def test_all_of_it_is_written_so_that_a_version_with_other_defaults_reads_the_sa
     assert written["timing"] == {name: getattr(Timing(), name) for name in Timing.__slots__}
 
 
+@pytest.mark.later_version
 def test_a_setting_that_this_version_has_not_and_one_that_it_alone_has(log: UpLog) -> None:
     log.up(SLOW)
     other = log.described()

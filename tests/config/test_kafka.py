@@ -99,7 +99,7 @@ def test_clients_are_made_in_these_places_alone() -> None:
         for path in sorted(root.rglob("*.py"))
     }
     assert {path: n for path, n in places.items() if n} == {
-        "benchmarks/experiments/retention/__init__.py": 1,  # of a broker of its own
+        "benchmarks/experiments/retention.py": 1,  # of a broker of its own
         "benchmarks/ingress/writing.py": 1,  # writes what others would
         "benchmarks/load/ping.py": 2,  # bare ones, to compare with
         "borealis_py/bench/raw_loop.py": 2,  # likewise
