@@ -125,7 +125,7 @@ def raw(log: Log, state: AppState, query: str, replica: int, stop: threading.Eve
             woken.clear()
             try:
                 records = reader.poll()
-            except OffsetGone as gone:  # replicas delete what nobody needs (R16), and whoever looks may be slow
+            except OffsetGone as gone:  # replicas delete what nobody needs (R16.12), and whoever looks may be slow
                 logger.warning("deleted records skipped", topic=gone.feed.topic, offset=gone.offset)
                 reader.open(gone.feed, lookup.bounds(gone.feed)[0])
                 continue

@@ -123,7 +123,7 @@ class AuditResult:
         dead_letters: how many dead letters are right; None: they were not compared.
         dead_letter_differences: how many of them differ, are missing or extra. first_dead_letter: the first of them.
         resumed: whether it began where an earlier audit ended.
-        lost: [first, end) of the gaps among these buckets, as its progress names them: they were not compared (R18).
+        lost: [first, end) of the gaps among these buckets, as its progress names them: they were not compared (R18.7).
         reached: where the next one may start, if that was asked for, nothing differs, and it is further than before.
     """
 

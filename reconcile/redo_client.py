@@ -1,7 +1,7 @@
 """The replica's side of redos: `RedoRouter` sends a job to its runner, `RemoteRedo` submits it to the Spark driver.
 
 A driver may be dead, hung, without a free slot or replaced by a newer one. A job that it does not accept in time ends
-as `RedoFailed`; the replica forgets an accepted job without a result at its own deadline (R4). Either way the
+as `RedoFailed`; the replica forgets an accepted job without a result at its own deadline (R4.4). Either way the
 buckets run inline. Not thread-safe: the replica's loop owns these objects and polls `results` in every turn.
 """
 

@@ -35,7 +35,7 @@ class Buckets:
         return Bucket(boundary // self.width_us)
 
     def timestamp_ms(self, bucket: int) -> int:
-        """Kafka timestamp of a record about this bucket (PROTOCOL 4.3)."""
+        """Kafka timestamp of a record about this bucket (A3.1)."""
         return self.start(bucket) // 1000
 
     @property

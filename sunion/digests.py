@@ -1,4 +1,5 @@
-"""Digests of the stable buckets that a replica emitted: replicas compare them, since equal input must give equal rows.
+"""Digests of the stable buckets that a replica emitted: replicas compare them, since equal input must give equal rows
+(R15.1).
 
 Only what this replica computed counts. What it took over from a peer has no digest: absent is never different.
 """

@@ -189,7 +189,7 @@ class SourceBuffer(InputBuffer):
         self.closed = buckets.last if self.fold.ended else buckets.closed_by(self.fold.boundary)
 
     def top(self, buckets: Buckets, origin: int) -> int:
-        """The highest bucket that the boundary has opened; -1: none. END opens none (R1).
+        """The highest bucket that the boundary has opened; -1: none. END opens none (R1.1).
 
         A tuple opens no bucket: its source's boundary is at or before that bucket and reaches it in time. Otherwise one
         stime ahead of the clock would open every bucket up to it, and they would run although no input was late.
@@ -229,7 +229,7 @@ class StreamBuffer(InputBuffer):
         self, records: Iterable[tuple[int, StreamRecord]], low: int, evicted: int, ops: RowOps
     ) -> list[FeedProgress]:
         """Take (replica, record) pairs and return the progress of each feed. Raises RetentionLost, also where its node
-        has said a gap: nobody but clients may read that (R18)."""
+        has said a gap: nobody but clients may read that (R18.1)."""
         words = []
         for said in self.fold.read(records):
             if isinstance(said, FeedProgress):
@@ -263,5 +263,5 @@ class StreamBuffer(InputBuffer):
         return 0 if said is None else self.fold.count(said)
 
     def top(self, buckets: Buckets, origin: int) -> int:
-        """The highest bucket that is tentative or was opened by a stable one; -1: none. END opens none (R1)."""
+        """The highest bucket that is tentative or was opened by a stable one; -1: none. END opens none (R1.1)."""
         return -1 if self.fold.top is None else self.fold.top

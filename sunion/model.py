@@ -20,11 +20,11 @@ State = Any
 """A fragment's state: an immutable value, so that a checkpoint is a reference."""
 
 FOREVER = 2**62
-"""The stime of END: a boundary that closes every bucket (PROTOCOL 4.2, B22)."""
+"""The stime of END: a boundary that closes every bucket (A2.2, B22)."""
 
 
 class Kind(Enum):
-    """What kind of record a replica's stream contains (PROTOCOL 4.3)."""
+    """What kind of record a replica's stream contains (A3.1)."""
 
     STABLE = "STABLE"
     TENTATIVE = "TENTATIVE"
@@ -121,7 +121,7 @@ class Contents(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class SourceRecord:
-    """One decoded record of a source's log at `offset`, before the fold of PROTOCOL 4.2 judges it.
+    """One decoded record of a source's log at `offset`, before the fold (A2.2) judges it.
 
     `claim`: an EPOCH record, by which the publisher `uid` takes the stream and declares how late its rows may come
     (`lateness_us`). Any other record holds tuples (`seqs`, `stimes` and `rows` run in parallel), then an optional
@@ -157,7 +157,7 @@ class SourceRecord:
 @dataclass(frozen=True, slots=True)
 class StableBucket:
     """STABLE(inc, b, rows, waited) of incarnation `inc`: `output` is final for `bucket`. `waited_us`: how long past its
-    end the bucket had waited when it ran, in microseconds (R1)."""
+    end the bucket had waited when it ran, in microseconds (R1.2)."""
 
     inc: int
     bucket: int
@@ -179,7 +179,7 @@ class StableRange:
 @dataclass(frozen=True, slots=True)
 class GapRange:
     """GAP(inc, from, to) of incarnation `inc`: it will never say the buckets [first, end) as stable: they, or what they
-    stand on, are lost (R18)."""
+    stand on, are lost (R18.4)."""
 
     inc: int
     first: int
@@ -193,7 +193,7 @@ class TentativeBucket:
     `missing_sources`: the sources missing in any bucket that the result depends on, earlier buckets of its windows
     included; `missing`: those missing in bucket b itself. `waited_us`: as in `StableBucket`. `completeness`, 0 to 1:
     the lowest of those buckets. `diverged_from`: the first bucket whose absence affects the state, or the tentative
-    input that was used (PROTOCOL 4.3, B17). `offset`: where a reader found the record in the log; -1: not read from a
+    input that was used (A3.4, B17). `offset`: where a reader found the record in the log; -1: not read from a
     log. It is not part of the record.
     """
 

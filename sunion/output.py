@@ -39,7 +39,7 @@ class SOutput:
     """One replica's stream.
 
     Args:
-        start: stable frontier to begin with; everything below is in the log already (R12).
+        start: stable frontier to begin with; everything below is in the log already (R12.1).
         unpublished_rows_max, unpublished_bytes_max: limits of the rows and dead letters kept for the corrected stream;
             beyond either limit they are read back from the replica's own topic.
         keep_rows: False for a node without a corrected stream, which publishes only its dead letters.
@@ -127,8 +127,8 @@ class SOutput:
             self.digests.said(at, end, None)
 
     def lost(self, end: int) -> tuple[int, StreamRecord]:
-        """Emit that the buckets from the stable frontier to `end` are lost (R18). To publish, they are read back, since
-        another topic may hold one of them.
+        """Emit that the buckets from the stable frontier to `end` are lost (R18.7). To publish, they are read back,
+        since another topic may hold one of them.
 
         Raises:
             IllegalTransition: there are none.
@@ -169,7 +169,7 @@ class SOutput:
         self.ack_l = max(self.ack_l, self.ack_s)
 
     def unsaid(self) -> list[tuple[int, StreamRecord]]:
-        """What was emitted and is not acknowledged, by token: a standby that takes over says all of it (R17)."""
+        """What was emitted and is not acknowledged, by token: a standby that takes over says all of it (R17.7)."""
         return list(self._outbox)
 
     @property
@@ -179,7 +179,7 @@ class SOutput:
 
     def said_elsewhere(self, stable: int, live: int) -> None:
         """Another replica's topic holds every stable bucket below `stable`, and every one in some form below `live`, so
-        a standby need not say those (R17)."""
+        a standby need not say those (R17.7)."""
         said = {t: r for t, r in self._outbox if isinstance(r, TentativeBucket) and _end(r) <= live}
         if said:  # be it behind a gap that the other one has not said yet
             self._outbox = deque(one for one in self._outbox if one[0] not in said)

@@ -1,4 +1,4 @@
-"""The fold of a source's log: what a record means depends only on the log before it (PROTOCOL 4.2).
+"""The fold of a source's log: what a record means depends only on the log before it (A2.2).
 
 Replicas, redo tasks, resuming publishers and audits apply the same fold. Hence they all agree on what is late,
 duplicate or fenced.

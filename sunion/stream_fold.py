@@ -1,4 +1,4 @@
-"""A replicated stream as one reader has read it: all replicas, each with its own cursor (PROTOCOL 4.3, R5).
+"""A replicated stream as one reader has read it: all replicas, each with its own cursor (A3, R5).
 
 Each stable bucket is taken from the first replica that has it; repeats are dropped undecoded (rows stay opaque).
 This module knows no time and no delays: `borealis_py.protocol` decides when a tentative bucket is used or shown.
@@ -52,7 +52,7 @@ class Stable:
 
 @dataclass(frozen=True, slots=True)
 class Lost:
-    """Buckets [first, end) are lost (R18). `last_words`: what was said of them tentatively and not dropped yet, by
+    """Buckets [first, end) are lost (R18.5). `last_words`: what was said of them tentatively and not dropped yet, by
     bucket."""
 
     first: int
@@ -83,8 +83,8 @@ class StreamFold:
 
     Args:
         weigh: counts a record's rows, to know how many are kept.
-        last: END closes every bucket below this one; it opens no bucket (R1).
-        gaps: lost buckets pass (R18); if False, a cursor waits at them.
+        last: END closes every bucket below this one; it opens no bucket (R1.1).
+        gaps: lost buckets pass (R18.5); if False, a cursor waits at them.
     """
 
     def __init__(
@@ -234,7 +234,7 @@ class StreamFold:
         return 0 if rows is None else self._weigh(rows)
 
     def drop(self, bucket: int) -> int:
-        """Drop the tentative content of a bucket (R6) and return how many rows that freed."""
+        """Drop the tentative content of a bucket (R6.2) and return how many rows that freed."""
         before = self.tentative_rows
         for replica, record in self.tentative.pop(bucket).items():
             self.tentative_rows -= self.count(record)
@@ -244,7 +244,7 @@ class StreamFold:
         return before - self.tentative_rows
 
     def again(self, bucket: int) -> list[tuple[int, int]]:
-        """(replica, offset): where to read again what was dropped of `bucket`. Each is returned only once (R6).
+        """(replica, offset): where to read again what was dropped of `bucket`. Each is returned only once (R6.3).
 
         From that offset on, records are judged as they were when first read.
         """
@@ -259,7 +259,8 @@ class StreamFold:
             self.top = bucket if self.top is None else max(self.top, bucket)
 
     def pick(self, bucket: int) -> TentativeBucket | None:
-        """The tentative bucket to use: highest completeness, then fewest missing sources, then lowest replica (R5)."""
+        """The tentative bucket to use: highest completeness, then fewest missing sources, then lowest replica
+        (R5.2)."""
         stored = self.tentative.get(bucket)
         if not stored:
             return None

@@ -121,7 +121,7 @@ class SUnion:
 
     @property
     def top(self) -> int:
-        """The highest bucket that exists: opened by a boundary or present in a tentative record (R1); -1: none."""
+        """The highest bucket that exists: opened by a boundary or present in a tentative record (R1.1); -1: none."""
         return max([s.top(self.buckets, self.origin) for s in self.inputs])
 
     def busy(self, first: int, end: int, most: int | None = None) -> list[int]:
@@ -147,7 +147,7 @@ class SUnion:
         return result
 
     def ordered_live(self, bucket: int) -> Mapping[int, Ordered]:
-        """One bucket in total order, from what has arrived: tentative rows where an input has no stable ones (R3)."""
+        """One bucket in total order, from what has arrived: tentative rows where an input has no stable ones (R3.4)."""
         parts = [s.segment(bucket, self._ops) for s in self.inputs]
         for index, stream in self.streams.items():
             said = stream.tentative(bucket)
@@ -169,14 +169,14 @@ class SUnion:
         return dict(sorted(merged.items()))
 
     def evict(self, below: int) -> None:
-        """Drop the rows of buckets below `below`; keep counts, rejects and marks: the rows are in the log (R6)."""
+        """Drop the rows of buckets below `below`; keep counts, rejects and marks: the rows are in the log (R6.2)."""
         self.evicted = max(self.evicted, below)
         for source in self.inputs:
             source.drop_rows(below)
 
     def drop_ahead(self, live: int, rows_max: int) -> None:
         """Drop tentative rows beyond `live`, the farthest first, until memory holds at most `rows_max` rows in all or
-        the tentative ones fit in a quarter of it (R6). Those of bucket `live` are used next and stay.
+        the tentative ones fit in a quarter of it (R6.2). Those of bucket `live` are used next and stay.
         """
         folds = [s.fold for s in self.streams.values()]
         tentative = sum(f.tentative_rows for f in folds)
@@ -190,7 +190,7 @@ class SUnion:
             tentative -= folds[i].drop(bucket)
 
     def again(self, bucket: int) -> list[tuple[int, int, int]]:
-        """(input, replica, offset): where to read again the dropped tentative records of `bucket` (R6)."""
+        """(input, replica, offset): where to read again the dropped tentative records of `bucket` (R6.3)."""
         return [(i, k, at) for i, s in self.streams.items() for k, at in s.fold.again(bucket)]
 
     @property
@@ -211,5 +211,6 @@ class SUnion:
             stream.fold.passed(live)
 
     def marks(self, bucket: int) -> tuple[Mark, ...]:
-        """One mark per source: where a checkpoint at `bucket` resumes reading. A stream needs only the bucket (R12)."""
+        """One mark per source: where a checkpoint at `bucket` resumes reading. A stream needs only the bucket
+        (R12.1)."""
         return tuple(s.mark(bucket) for s in self.sources.values())

@@ -65,7 +65,7 @@ class View:
         return changes
 
     def lost_run(self, bucket: int, end: int, last_words: Mapping[int, TentativeBucket]) -> list[Change]:
-        """Buckets [bucket, end) are lost (R18); what was said of them and not shown yet is shown before.
+        """Buckets [bucket, end) are lost (R18.5); what was said of them and not shown yet is shown before.
 
         Raises:
             IllegalTransition: unless they come in order, each once.

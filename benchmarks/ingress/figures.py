@@ -9,7 +9,7 @@ from benchmarks.ingress.apps import Form
 from borealis_py.bench.figures import RunFigures
 
 STEP_S, STEP_ROWS = (1.0, 10.0), 10_000
-"""What PROTOCOL.md 4.8 says of partitions that catch up."""
+"""What A8.10 states of partitions that catch up."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -60,7 +60,7 @@ class RedoWay(Protocol):
 
 
 class Inline:
-    """From memory, in slices of a turn (R4).
+    """From memory, in slices of a turn (R4.3).
 
     Args:
         intake: holds all rows of the job. width_us: of a bucket.

@@ -1,4 +1,4 @@
-"""Where audits with `--advance` ended, kept beside the checkpoints, and told in `<app>.acks` to whoever trims (R16).
+"""Where audits with `--advance` ended, kept beside the checkpoints, and told in `<app>.acks` to whoever trims (R16.7).
 
 A file holds the state that the audit computed, and so may be large; the record only says what the next audit reads.
 """

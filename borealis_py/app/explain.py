@@ -138,7 +138,7 @@ def effects(spec: AppSpec, lost: str, policies: Mapping[str, DelayPolicy]) -> di
 
 
 def _input(spec: AppSpec, name: str, lost: str, found: Mapping[str, LossEffect]) -> LossEffect:
-    """An input as its reader sees it: LOST or not (R5: a missing stream lacks all its sources)."""
+    """An input as its reader sees it: LOST or not (R5.2: a missing stream lacks all its sources)."""
     if name in spec.sources:
         lacks = LossEffect(LossOutcome.LOST, 0.0, (spec.shown(name),))
         return lacks if name == lost else LossEffect(LossOutcome.STABLE, 1.0)

@@ -157,7 +157,7 @@ def _position_bytes(of: Explanation, name: str) -> int:
 
 
 def _wait_s(of: Explanation, name: str, timing: Timing) -> float:
-    """The shortest wait of those that read a node: other nodes, and of a query its live subscribers (R5)."""
+    """The shortest wait of those that read a node: other nodes, and of a query its live subscribers (R5.3)."""
     waits_us = [node.report.delays.wait_us for node in of.nodes if name in node.report.inputs]
     waits_us += [
         budget(timing, plan.declared.threshold_us, 0, of.spec.position(name))

@@ -1,4 +1,4 @@
-"""How nodes recover by what `borealis recovery` has set and by an app's file, which both have a say (R17)."""
+"""How nodes recover by what `borealis recovery` has set and by an app's file, which both have a say (R17.17)."""
 
 from __future__ import annotations
 

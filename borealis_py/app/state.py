@@ -66,7 +66,7 @@ class AppState:
 
     `thresholds` (microseconds) and `policies` are those set since by query; one without an entry has those of `spec`.
     `failed_until`: by source, the wall time in microseconds until which replicas do not read it (`borealis fail
-    source`). `diverged`: by query or node, why nothing of it is published (R15). `set_of_sources`: of sources that
+    source`). `diverged`: by query or node, why nothing of it is published (R15.3). `set_of_sources`: of sources that
     ingresses write, and of which something was set. `retained`: by source, node or query, what was set to be kept.
     `recovering`: by node as it runs, how it was set to recover.
     """

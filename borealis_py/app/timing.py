@@ -48,7 +48,7 @@ def refuse_other(log: Log, before: AppState, timing: Timing, now_us: int) -> Non
     told = before.description.timing
     if told is None or told == timing:
         return
-    if told.ahead_max_us != timing.ahead_max_us:  # part of the fold of a source (PROTOCOL 4.2), so of every result
+    if told.ahead_max_us != timing.ahead_max_us:  # part of the fold of a source (A2.2), so of every result
         raise LaunchError(
             f"app {before.name!r} takes tuples up to {format_duration(told.ahead_max_us)} ahead of their source; with "
             f"`timing: ahead_max` {format_duration(timing.ahead_max_us)} other tuples would be in its results, which "

@@ -49,7 +49,7 @@ def topics_of(spec: AppSpec) -> list[TopicSpec]:
 
 
 def fit_segments(log: Log, state: AppState) -> Mapping[str, str]:
-    """Let topics that are trimmed, but were made when they were not, have segments that can be freed (R16).
+    """Let topics that are trimmed, but were made when they were not, have segments that can be freed (R16.9).
 
     Returns:
         The topics whose segments stay larger, and why, in words. Trimming goes on, but frees the disk late.

@@ -1,4 +1,4 @@
-"""How a publisher becomes the owner of its source, and learns that it no longer is (PROTOCOL 4.2, B5).
+"""How a publisher becomes the owner of its source, and learns that it no longer is (A2.3, B5).
 
 It appends EPOCH, reads the log up to it, and only then trusts what it read: the fold at that point tells where to
 resume. Only the end of the log before it is read (`tail`). Pure: it is fed with records and returns records to append;

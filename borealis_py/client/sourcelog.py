@@ -73,7 +73,7 @@ class SourceLog:
     def _read(self, now_us: int) -> None:
         try:
             records = self._polled()
-        except OffsetGone:  # replicas have deleted what nobody needs (R16)
+        except OffsetGone:  # replicas have deleted what nobody needs (R16.6)
             if self.claim.ready:
                 raise  # it may have been a newer claim
             self.claim = self._new_claim(*self._bounds())

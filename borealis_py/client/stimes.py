@@ -1,4 +1,4 @@
-"""What moves a publisher's boundary, and how late its rows arrive (PROTOCOL 4.2). Pure."""
+"""What moves a publisher's boundary, and how late its rows arrive (A2.5). Pure."""
 
 from __future__ import annotations
 

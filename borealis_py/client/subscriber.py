@@ -54,8 +54,8 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class CorrectedGap:
-    """Buckets [bucket, end) of the corrected stream are lost: no row of them is or will be in it (R18). `partition`: of
-    the query. `kind`: tells it from a row. Only where `guarantee="gap"` was asked for."""
+    """Buckets [bucket, end) of the corrected stream are lost: no row of them is or will be in it (R18.7). `partition`:
+    of the query. `kind`: tells it from a row. Only where `guarantee="gap"` was asked for."""
 
     bucket: int
     end: int
@@ -72,7 +72,7 @@ class LiveChange:
     like `Row.value`; empty if UNDO, REC_DONE or GAP. `partition`: of the query; the other partitions are not affected.
     If TENTATIVE: `missing_sources` are missing anywhere in what it depends on; `missing` in the bucket itself;
     `completeness`, 0 to 1, of what it depends on; `diverged_from`, the first bucket whose missing input affects its
-    state (None: not TENTATIVE); `why` it is tentative, for people (PROTOCOL.md 4.3).
+    state (None: not TENTATIVE); `why` it is tentative, for people (A3.6).
     """
 
     kind: str
@@ -126,7 +126,8 @@ class LiveSubscription:
 
     Args:
         query: its name; of a partitioned query, one of its partitions.
-        start: first bucket to show; where it is no longer kept, the first that is (R16). wait_us: D = X - slack (R5).
+        start: first bucket to show; where it is no longer kept, the first that is (R16.12). wait_us: D = X - slack
+            (R5.3).
         wait_of: computes D of a threshold X. With it, wait_us applies only until a setting changes it, and changes take
             effect when read, as at replicas (B19). A setting for which it raises SettingsError is ignored.
     """
@@ -227,7 +228,7 @@ class LiveSubscription:
         return changes
 
     def _polled(self) -> list[Record]:
-        """New records. A cursor that is read slower than the others may go on behind records that are deleted (R16).
+        """New records. A cursor that is read slower than the others may go on behind records that are deleted (R16.12).
         If the next bucket was among these, and no other replica has it, a view that has shown nothing begins later.
 
         Raises:
@@ -261,7 +262,7 @@ class LiveSubscription:
         self._begin(next_, self.stream.wait_us)
 
     def _hold(self) -> None:
-        """Stop reading waiting cursors: what follows them would fill memory and could not be used (R6)."""
+        """Stop reading waiting cursors: what follows them would fill memory and could not be used (R6.4)."""
         for feed, k in self._feeds.items():
             waits = self.stream.waits(k)
             if waits and feed not in self._stopped:

@@ -1,4 +1,4 @@
-"""The fold of a source at its log's end, from its last records alone (PROTOCOL 4.2, B5). Pure.
+"""The fold of a source at its log's end, from its last records alone (A2.4, B5). Pure.
 
 A publisher's record carries its writer's whole fold (epoch, last position, boundary); which record's writer certainly
 owned the source then is decided in `borealis_py.log.source_tail`.

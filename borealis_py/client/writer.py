@@ -1,4 +1,4 @@
-"""Encodes rows and boundaries as records of a source's log (PROTOCOL 4.2). Pure.
+"""Encodes rows and boundaries as records of a source's log (A2.1). Pure.
 
 Rows and rejects are written in the order of their sequence numbers, with rows of one bucket per record; a boundary is
 added to the last record before it if there is one. Each record carries the whole fold: owner, last position, boundary

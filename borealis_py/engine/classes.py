@@ -16,7 +16,7 @@ class OperatorClass(StrEnum):
 
     REPEATABLE = "repeatable"
     """Nothing: each result is computed from at most one input tuple. Filter, map, and a union in total order; a Python
-    function of rows, if it keeps what it must promise: `borealis check` tries it, R15 tells when replicas differ.
+    function of rows, if it keeps what it must promise: `borealis check` tries it, R15.2 tells when replicas differ.
     """
     CONVERGENT = "convergent-capable"
     """Nothing eventually: started anywhere with empty state, it gives the same results after a while. Windows by stime:

@@ -1,4 +1,4 @@
-"""Who owns an input of an ingress, as its log says (PROTOCOL 4.2, B5). Pure: fed with records, returns claims.
+"""Who owns an input of an ingress, as its log says (A2.3, A8.4, B5). Pure: fed with records, returns claims.
 
 Unlike a publisher, a standby follows the log from its start, so that it knows the fold, and how far the topic was
 copied, at any time: to take over it appends EPOCH and reads up to it. Fenced, it goes on following.

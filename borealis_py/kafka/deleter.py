@@ -1,4 +1,4 @@
-"""Deletes the beginnings of topics, with kafka-python.
+"""Deletes the beginnings of topics, with kafka-python (R16.9).
 
 librdkafka's `delete_records` may free a request twice while it looks for a leader (docs/decisions/018), so a client of
 another library does it: opened at the first deletion only, by the thread that uses it.

@@ -177,7 +177,7 @@ class LastNeeds:
 
 
 def published_by(lookup: Lookup, app: str, life: Life, node: str) -> Bucket | None:
-    """The first bucket of `node` that is not published, as any of its replicas has acknowledged (R10); None: none has.
-    No replica has deleted more of its topic. Raises LogError."""
+    """The first bucket of `node` that is not published, as any of its replicas has acknowledged (R10.7); None: none
+    has. No replica has deleted more of its topic. Raises LogError."""
     said = [need for name, need in read_acks(lookup, app, life) if name.node == node and isinstance(need, Need)]
     return max((need.published for need in said if need.published is not None), default=None)

@@ -183,7 +183,7 @@ class Appender(Protocol):
 
 
 class EndsQuery(Protocol):
-    """A pending query for the end offsets of some feeds (R3: has everything been read?)."""
+    """A pending query for the end offsets of some feeds (R3.2: has everything been read?)."""
 
     def poll(self) -> Mapping[Feed, int | None] | None:
         """None: no answer yet. A feed's value is None if its end could not be determined (unreachable)."""

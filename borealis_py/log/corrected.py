@@ -33,7 +33,7 @@ class Progress(msgspec.Struct, frozen=True):
 
 
 class LostRange(msgspec.Struct, frozen=True):
-    """Key = `gap/<first>`. Buckets [first, end) are lost in the app's life `app_uid` (R18): no row of them is ever
+    """Key = `gap/<first>`. Buckets [first, end) are lost in the app's life `app_uid` (R18.7): no row of them is ever
     published."""
 
     app_uid: str
@@ -64,7 +64,7 @@ def transaction(
 
     Args:
         corrected: False for a node without a corrected stream.
-        lost_from: the buckets from this one up to the progress are lost, and nothing is published of them (R18).
+        lost_from: the buckets from this one up to the progress are lost, and nothing is published of them (R18.7).
     """
     if lost_from is not None:
         yield from _gap(app, query, LostRange(progress.app_uid, lost_from, progress.bucket))

@@ -2,7 +2,7 @@
 
 An app lives from one `up --reset` to the next. Topics keep their names from life to life, and may still receive records
 from processes of the previous one. Hence every record carries `app_uid`, and records with another `app_uid` are ignored
-(PROTOCOL 4.0).
+(A0).
 """
 
 from __future__ import annotations

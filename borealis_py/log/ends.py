@@ -1,4 +1,4 @@
-"""Has everything been read? Buckets that run live wait for the answer (R3, B14)."""
+"""Has everything been read? Buckets that run live wait for the answer (R3.2, B14)."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ class Kernel(Fragment, RowOps, RowCodec, Protocol):
     @property
     def unbounded(self) -> Sequence[str]:
         """Its operators, as their user wrote them, whose results may depend on any earlier bucket: no start with empty
-        state comes to their state (R17)."""
+        state comes to their state (R17.14)."""
 
     @property
     def schema_id(self) -> str:

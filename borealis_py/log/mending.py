@@ -1,4 +1,4 @@
-"""Repairs transactions of earlier writers that a broker has not ended, or has ended wrongly (R10).
+"""Repairs transactions of earlier writers that a broker has not ended, or has ended wrongly (R10.8).
 
 A broker that was away can record a transaction as committed or aborted without writing its end marker into every
 partition. Records there hang: read_committed readers stop before them, and the next end marker of the same
@@ -187,8 +187,8 @@ class Mender:
         return last(committed, self._corrected_feed, bucket, ROWS_WINDOW) if self.published.corrected else None
 
     def _was_committed(self, record: Record, output: _Output, lost: Sequence[LostRange]) -> bool:
-        """Whether something hidden was, as far as gaps show (R18): a row or dead letter of a bucket that was named lost
-        later was not, or the bucket would be published."""
+        """Whether something hidden was, as far as gaps show (R18.7): a row or dead letter of a bucket that was named
+        lost later was not, or the bucket would be published."""
         if letter_of_gap(record):
             return any(gap_header(gap) in record.headers for gap in lost)
         if is_gap(record):

@@ -77,7 +77,7 @@ class ExpectedSilence(msgspec.Struct, frozen=True):
 
 
 class RetainSetting(msgspec.Struct, frozen=True):
-    """Settings key `retain/<source or node>`: how much of it is kept beyond what is needed (R16), in the app's life
+    """Settings key `retain/<source or node>`: how much of it is kept beyond what is needed (R16.1), in the app's life
     `app_uid` (empty: written by an earlier version, for whatever life reads it). `lag_us`: microseconds of stime behind
     the stable frontier; 0: nothing; null: all. `audited`: of a source, what audits have not verified, and nothing else;
     `lag_us` is null then, so that a reader of an earlier version keeps all."""
@@ -114,7 +114,7 @@ class RecoverySetting(msgspec.Struct, frozen=True):
 
 class DisagreementSetting(msgspec.Struct, frozen=True):
     """Settings key `diverged/<node>`: in the app's life `app_uid`, replicas of this node, or of one that it reads,
-    emitted different rows (`found`), so nothing of it is published; null: an operator has cleared that (R15)."""
+    emitted different rows (`found`), so nothing of it is published; null: an operator has cleared that (R15.2)."""
 
     app_uid: str
     found: Disagreement | None

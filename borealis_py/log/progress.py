@@ -1,4 +1,4 @@
-"""How far a node has been published, according to the log (R10)."""
+"""How far a node has been published, according to the log (R10.7)."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Published:
         The last credible progress record determines it. If there is none, because other bytes have displaced it from
         the compacted topic, the published records do: the rows and dead letters of a bucket are committed together, and
         in bucket order. What replicas have acknowledged as published counts, too: behind the last row lie buckets
-        without output, and replicas' topics need not hold them any more (R16).
+        without output, and replicas' topics need not hold them any more (R10.7).
 
         Args:
             closed: first bucket that the inputs leave open; progress above it is not credible. None: any is.

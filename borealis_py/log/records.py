@@ -1,4 +1,4 @@
-"""The envelope: bytes of every record of ours except the plain JSON of a corrected stream (tables in PROTOCOL.md).
+"""The envelope: bytes of every record of ours except the plain JSON of a corrected stream (A1, A2.1, A3.1).
 
     0      2   magic b"BZ"
     2      1   version (2)
@@ -123,8 +123,8 @@ class StableHeader(msgspec.Struct, array_like=True, frozen=True, tag="STABLE"):
     """Rows of a stable bucket; the payload holds those of `part`, from 0, of `parts`.
 
     `app_uid`: of the app's life; `inc`: the writer's incarnation number; both as in all headers of a stream.
-    `waited_us`: how long past its end the bucket had waited when it ran (R1); 0: it ran in time. `schema`: fingerprint
-    of the rows' schema, which Arrow bytes lack. `rejects`: dead letters of this part.
+    `waited_us`: how long past its end the bucket had waited when it ran (R1.2); 0: it ran in time. `schema`:
+    fingerprint of the rows' schema, which Arrow bytes lack. `rejects`: dead letters of this part.
     """
 
     app_uid: str

@@ -35,7 +35,7 @@ def decode_source(record: Record, codec: SourceCodec, source: str, life: Life) -
     Returns:
         The record for `sunion.source.fold`, which decodes its rows (`unpack`) only once it knows that the writer owns
         the source. `seqs` is a range if nothing was rejected. A record that none of our publishers can have written has
-        epoch -1 and one reject with the reason (PROTOCOL 4.2); so does an envelope of another version: all readers of
+        epoch -1 and one reject with the reason (A2.2); so does an envelope of another version: all readers of
         this source have read the same version of the description, so they judge it alike.
     """
     try:

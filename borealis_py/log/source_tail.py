@@ -1,11 +1,11 @@
-"""Which records at the end of a source's log certainly are its owner's (PROTOCOL 4.2, B5). Pure.
+"""Which records at the end of a source's log certainly are its owner's (A2.4, B5). Pure.
 
 A publisher's record names the offset (`read_to`) up to which its writer had read the log without finding a newer claim.
 If everything from `read_to` on is known, so is the owner at that record: there was no claim before it, and any later
 one is visible. Records of a zombie with a lower epoch do not count: either such a record names an offset before
 everything known, or the claim that fenced it is visible.
 
-From such a record a publisher resumes (`client.tail`), so trimming keeps one (R16).
+From such a record a publisher resumes (`client.tail`), so trimming keeps one (R16.6).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Records of a replica's stream, S.r<k>: dataclasses of `sunion.model` <-> records of the log (PROTOCOL 4.3).
+"""Records of a replica's stream, S.r<k>: dataclasses of `sunion.model` <-> records of the log (A3.1).
 
 Rows stay encoded on the reading side (`Encoded`): a reader drops most of what it reads, so rows are decoded only on
 use. A bucket too big for one record is split into parts and counts when its last part is read.

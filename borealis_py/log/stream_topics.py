@@ -115,7 +115,7 @@ class StreamTopics:
 
     def lost_to(self, bucket: int, end: int) -> int:
         """Up to which bucket from `bucket` on, at most `end`, all is in a gap and in no topic as stable; `bucket` if it
-        is in none itself (R18)."""
+        is in none itself (R18.3)."""
         gaps: list[GapRange] = []
         first_stable = end
         for feed in self.feeds:

@@ -1,4 +1,4 @@
-"""When a replica says what it may still read (R16).
+"""When a replica says what it may still read (R16.2).
 
 It costs a replica at rest one comparison a turn: a new word needs a new oldest checkpoint, and causes no turn itself.
 """

@@ -1,4 +1,4 @@
-"""Durable checkpoints of one replica, in files of a `CheckpointLocation`, written by a separate thread (R12).
+"""Durable checkpoints of one replica, in files of a `CheckpointLocation`, written by a separate thread (R12.1).
 
 Each is a base, with its state, or an increment: what the state has since the one before. A torn or altered file is
 skipped with a warning, and what lies before it is used. The caller decides when a checkpoint may become durable (B1).
@@ -69,7 +69,7 @@ class CheckpointStore:
     Attributes:
         failures: how many checkpoints could not be written.
         written_bucket: bucket of the newest durable checkpoint; None: there is none, or it was found without a state.
-        kept: the newest checkpoint of each base that is kept, once this incarnation has written them all (R16); None:
+        kept: the newest checkpoint of each base that is kept, once this incarnation has written them all (R16.2); None:
             before that. A start uses one of these or a later one, unless more than two files are lost.
 
     Raises:

@@ -55,7 +55,7 @@ def declared(query: QuerySpec) -> Delays:
 
 
 def as_enforced(serves: Sequence[Serves], delays: Mapping[str, Delays], timing: Timing) -> NodeDelays:
-    """Combine the settings of the queries that read a node: the shortest wait and the most eager policies (R13, B11).
+    """Combine the settings of the queries that read a node: the shortest wait and the most eager policies (R13.2, B11).
 
     Args:
         serves: the queries, at least one, each with the way from the node to its result.

@@ -11,7 +11,7 @@ from sunion.units import Offset
 
 
 class Superseded(Exception):
-    """A newer incarnation of this replica index runs, so this one ends (R8)."""
+    """A newer incarnation of this replica index runs, so this one ends (R8.2)."""
 
 
 class NumberShared(LogError):
@@ -19,7 +19,7 @@ class NumberShared(LogError):
 
 
 class SteppedBack(Exception):
-    """Another replica of the node runs, so this one stands by (R17)."""
+    """Another replica of the node runs, so this one stands by (R17.8)."""
 
 
 class WayChanged(SteppedBack):
@@ -28,7 +28,7 @@ class WayChanged(SteppedBack):
 
 def give_way(control: ControlFold, recent: Iterable[tuple[Offset, Heartbeat]], ended: Exception) -> None:
     """Look for a successor before an incarnation ends. What that does not need may be deleted before this one has read
-    that there is one (R16), and if this one began anew, its new number would end that one.
+    that there is one (R16.4), and if this one began anew, its new number would end that one.
 
     Args:
         recent: the heartbeats at the control log's end. ended: why it ends otherwise.

@@ -181,7 +181,7 @@ class InputReader:
 
     def check_skipped(self, bucket: int, buckets: Buckets) -> None:
         """Check that what is to be read next, `bucket`, was not among deleted records that were skipped: whoever was
-        away for long is waited for no more (R16).
+        away for long is waited for no more (R16.12).
 
         Raises:
             RetentionLost: no topic has it.
@@ -197,7 +197,7 @@ class InputReader:
 
     def open_inputs(self, marks: Sequence[Mark] | None, bucket: int, buckets: Buckets) -> None:
         """Read each source from its mark, or from its beginning; each replica of a stream from the first record that
-        may report `bucket` (R5, B37)."""
+        may report `bucket` (R5.1, B37)."""
         for feed, at in zip(self._sources, self._offsets(marks), strict=True):
             self._reader.open(feed, at)
         for feed in self._streams:
@@ -260,7 +260,7 @@ class InputReader:
 
     def _skip(self, gone: OffsetGone) -> None:
         """Go on behind deleted records. Of control, settings and progress only the latest counts; it is repeated. A
-        cursor of a stream that lacks a bucket then waits for the others (R16)."""
+        cursor of a stream that lacks a bucket then waits for the others (R16.12)."""
         before = self._back.pop(gone.feed, None)
         if before is not None:
             log.warning(
@@ -325,7 +325,7 @@ class InputReader:
                 self._reader.open(feed, self._stopped.pop(feed))
 
     def read_again(self, index: int, replica: int, offset: int) -> None:
-        """Move the cursor of a stream's replica back to `offset` (R6)."""
+        """Move the cursor of a stream's replica back to `offset` (R6.3)."""
         feed = next(feed for feed, at in self._streams.items() if at == (index, replica))
         if feed in self._stopped:
             self._back[feed], self._stopped[feed] = self._stopped[feed], offset
@@ -345,7 +345,7 @@ class InputReader:
     # Was everything read? ---------------------------------------------------------------------------------------------
 
     def ask_ends(self, now: MonotonicUs) -> None:
-        """Ask for the ends of every feed that is being read (R3)."""
+        """Ask for the ends of every feed that is being read (R3.2)."""
         feeds = [feed for feed in self._inputs if feed not in self._stopped]
         self._ends.ask(now, [*feeds, self._spec.progress_feed])
 

@@ -1,4 +1,4 @@
-"""Takes over a peer's checkpoint instead of redoing its work (B44, B45).
+"""Takes over a peer's checkpoint instead of redoing its work (R14, B44, B45).
 
 State is a value, bit-identical at every replica, so a peer's checkpoint at bucket c is as good as the own result of
 running up to c. The output for the buckets before c goes into the own topic first, which so gets no hole (B2). It is
@@ -177,7 +177,7 @@ class _InGap(LogError):
 
 
 class Unpublished:
-    """Reads stable rows that are to be published but left memory, or were emitted by an earlier incarnation (R10)."""
+    """Reads stable rows that are to be published but left memory, or were emitted by an earlier incarnation (R10.5)."""
 
     def __init__(self, spec: ReplicaSpec, log_: Log, kernel: Kernel) -> None:
         self._spec = spec
@@ -187,7 +187,8 @@ class Unpublished:
         self._lost: NeverPublished | None = None
 
     def portion(self, first: int, end: int) -> tuple[dict[int, Output], int, bool]:
-        """As `said`; the last value: bucket `first` and all up to the end are lost, and in no topic as stable (R18)."""
+        """As `said`; the last value: bucket `first` and all up to the end are lost, and in no topic as stable
+        (R18.7)."""
         try:
             return *self.said(first, end), False
         except _InGap as gap:

@@ -1,5 +1,5 @@
 """What goes on beside a replica's turns; and heartbeats during a long one, so that peers do not take a busy replica for
-a dead one (R7)."""
+a dead one (R7.2)."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ class Pulse:
 
 def _says_nothing_new(beat: Heartbeat, before: Heartbeat | None) -> bool:
     """Whether peers may miss this heartbeat if they read the next one. Not where it has digests, which are told once
-    (R15), or changes what they fold in the order of the log: asks (R9) and roles (R17)."""
+    (R15.1), or changes what they fold in the order of the log: asks (R9.2) and roles (R17.2)."""
     if before is None or beat.digests:
         return False
     return (beat.state, beat.asking, beat.runs) == (before.state, before.asking, before.runs)

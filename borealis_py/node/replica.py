@@ -98,14 +98,14 @@ class Replica:
         wake: called, in any thread, when a turn is due.
         why_inline: returns why redos do not run on Spark now; empty: they do.
         seen: called with each status, in the thread of `turn`.
-        stood_by: what it was before it took over (R17); None: it has just started.
-        moves: its former incarnation runs elsewhere: catch up with it, and then go on in its place (R17).
+        stood_by: what it was before it took over (R17.10); None: it has just started.
+        moves: its former incarnation runs elsewhere: catch up with it, and then go on in its place (R17.16).
         open_appender: gives what it appends with; None: `log_` opens it.
 
     Raises:
         RetentionLost: the log does not hold what the checkpoint, or a peer's, needs.
         OtherLife, OtherVersion: the app's description is not the one of `spec`.
-        SettingsError: the timing breaks R13, or a threshold is too small.
+        SettingsError: the timing breaks R13.3, or a threshold is too small.
         LogError, OSError: the log, or the checkpoints, cannot be read.
     """
 
@@ -139,7 +139,7 @@ class Replica:
     _pulse: Pulse
     """Sends heartbeats; another thread has it repeat the last one during long turns."""
     _telling: DisagreementTelling
-    """Reports disagreements to the settings log (R15)."""
+    """Reports disagreements to the settings log (R15.2)."""
     _transactor: Transactor
     """Writes the corrected stream by transactions (R10), in a thread of its own."""
     _unpublished: Unpublished
@@ -156,7 +156,7 @@ class Replica:
     _trimmer: Trimmer | None
     """Decides what may be deleted (R16), in a thread of its own; None: this replica trims nothing."""
     _acknowledging: Acknowledging | None
-    """Acknowledges inputs to those who trim them (R16); None exactly if `_trimmer` is."""
+    """Acknowledges inputs to those who trim them (R16.2); None exactly if `_trimmer` is."""
     _first_word: NewRecord | None
     """The acknowledgement of the start, until it is written; None: it is, or there is none."""
     _deferred: DeferredWake
@@ -229,7 +229,7 @@ class Replica:
         self._resuming.turned(self.manager.f_s, self._input_reader)
 
     def _identify(self, uid: str, stood_by: StoodBy | None) -> Identity:
-        """Take the highest incarnation + 1 (R11), or go on as the standby that it was."""
+        """Take the highest incarnation + 1 (R11.1), or go on as the standby that it was."""
         if stood_by is not None:
             self._input_reader.follow_control(stood_by.control_at)
             return stood_by.identity

@@ -1,4 +1,4 @@
-"""Finds out how far the corrected stream is written, in the writer's thread, after it has fenced (R10).
+"""Finds out how far the corrected stream is written, in the writer's thread, after it has fenced (R10.2).
 
 Progress may be ahead of what this replica's inputs close: the last writer had read more of them, or the record is
 garbage. No replica publishes a bucket that its inputs leave open, so the two cases can be told apart once everything is

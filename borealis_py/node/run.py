@@ -44,7 +44,7 @@ class LostWhileRunning(Exception):
 
 def ends_for_good(lost: RetentionLost, state: ReplicaState, restart_helps: bool) -> bool:
     """Whether a replica that has lost records, in this state, would lose them again. `restart_helps`: not even where it
-    was never READY, since its former incarnation runs, or it may name what it lacks (R18)."""
+    was never READY, since its former incarnation runs, or it may name what it lacks (R18.8)."""
     never_ready = state is ReplicaState.RECOVERING
     return (never_ready and not restart_helps) or isinstance(lost, NeverPublished | ProgressLost)
 
@@ -83,9 +83,9 @@ def run_replica(
 ) -> None:
     """Run a replica until `stop` is set. Blocks.
 
-    Where its node has standbys, it stands by, runs once it takes over, and stands by again if it steps back (R17). A
+    Where its node has standbys, it stands by, runs once it takes over, and stands by again if it steps back (R17.8). A
     running replica that has lost records it needs ends with `LostWhileRunning`: after a restart it may find a peer's
-    checkpoint that covers them (B45), or name what it lacks (R18). RetentionLost at the start is final, as are
+    checkpoint that covers them (B45), or name what it lacks (R18.8). RetentionLost at the start is final, as are
     NeverPublished and ProgressLost, and RetentionLost before the replica was READY, unless it may name what it lacks.
 
     Args:

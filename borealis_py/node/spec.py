@@ -51,7 +51,7 @@ class ReplicaSpec:
         host: machine of `pid`, for the status; empty: this one.
         trimming: how it trims and acknowledges (R16); None: it does neither.
         recovery: who of its node runs, and what a standby has.
-        gap: it may begin anew and name what it leaves out (R18): no node reads it, and its readers ask for no more.
+        gap: it may begin anew and name what it leaves out (R18.8): no node reads it, and its readers ask for no more.
         place: where checkpoints lie, as `keeps_at` of the machine where the replica runs; empty: not looked up.
         made_of: the components, by name, of which a kernel must be made to run the app; empty: unknown.
     """

@@ -1,4 +1,4 @@
-"""Writes into the settings that replicas differ, and writes it again while it is not there (R15).
+"""Writes into the settings that replicas differ, and writes it again while it is not there (R15.2).
 
 Whoever has found it publishes nothing, but its peers stop for the setting alone: a record that the log has lost would
 leave a peer publishing what may be wrong.

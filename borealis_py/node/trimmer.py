@@ -153,12 +153,12 @@ class Trimmer:
     def _own(self, kept: Bucket | None) -> Trim:
         spec, needs = self._spec, self._fold.needs()
         said = needs.said.get(self._me)
-        published = None if said is None else said.published  # what is in the log, so that every writer finds it (R10)
+        published = None if said is None else said.published  # in the log, so that every writer finds it (R10.7)
         limit = stream_limit(self._trimming.graph, needs, spec.node, published, kept)
         return Trim(spec.own_feeds[0].topic, self._topics, limit)
 
     def _below(self, lookup: Lookup, bucket: Bucket) -> Iterator[tuple[Feed, Offset]]:
-        """All that lies before the first record of `bucket`, but for the end that the next start reads (R11)."""
+        """All that lies before the first record of `bucket`, but for the end that the next start reads (R11.1)."""
         for feed in self._topics:
             first, end = lookup.bounds(feed)
             at = min(lookup.find(feed, self._buckets.timestamp_ms(bucket)), end - OWN_TAIL)

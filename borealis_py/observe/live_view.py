@@ -78,7 +78,7 @@ def open_partition(
 def forgets(spec: AppSpec, query: str) -> bool:
     """Whether every node that a query's rows come through is repeatable or convergent-capable.
 
-    If so, a result without missing sources is already final, whatever its state lacked before (PROTOCOL.md 4.3).
+    If so, a result without missing sources is already final, whatever its state lacked before (A3.6).
     """
     with closing(compile_query(spec.flattened(query), query)) as whole:
         return whole.operator_class in (OperatorClass.REPEATABLE, OperatorClass.CONVERGENT)

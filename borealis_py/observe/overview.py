@@ -221,7 +221,7 @@ def diverged(state: AppState, statuses: Statuses, now_us: int) -> dict[str, str]
 
 
 def gaps(statuses: Statuses) -> dict[str, tuple[int, int]]:
-    """Of each node whose replica found buckets lost when it started: the newest [first, end) (R18)."""
+    """Of each node whose replica found buckets lost when it started: the newest [first, end) (R18.3)."""
     told: dict[str, tuple[int, int]] = {}
     for (node, _), s in statuses.items():
         if s.lost_buckets:

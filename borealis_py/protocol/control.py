@@ -35,10 +35,10 @@ class ControlFold:
 
     Args:
         replica: its index. inc, uid: its incarnation.
-        suspicion_beats: a peer without a heartbeat during so many own ones does not count as live (R8).
+        suspicion_beats: a peer without a heartbeat during so many own ones does not count as live (R8.1).
 
     Attributes:
-        roles: who runs (R17).
+        roles: who runs (R17.2).
         echoed: an own heartbeat has been read back.
         superseded: why this incarnation must exit; None: it need not.
         number_shared: why it must start again with a number of its own; None: it need not.
@@ -94,7 +94,7 @@ class ControlFold:
             self.number_shared = why_shared(self.replica, beat.inc, beat.uid)
 
     def live(self, index: int) -> bool:
-        """Whether a replica counts as live: itself, and each peer heard within the last own heartbeats (R8)."""
+        """Whether a replica counts as live: itself, and each peer heard within the last own heartbeats (R8.1)."""
         if index == self.replica:
             return True
         peer = self.peers.get(index)
@@ -110,7 +110,7 @@ class ControlFold:
         return min([self.replica, *(i for i in self.peers if self.live(i))])
 
     def checkpoints(self, low: Bucket, high: Bucket) -> list[tuple[Bucket, int]]:
-        """(bucket, replica) of the peers' newest checkpoints in (low, high], the furthest first (R14, B44)."""
+        """(bucket, replica) of the peers' newest checkpoints in (low, high], the furthest first (R14.1, B44)."""
         of = [(p.beat.checkpoint_bucket, i) for i, p in self.peers.items() if i != self.replica]
         return sorted((found for found in of if low < found[0] <= high), reverse=True)
 
@@ -131,13 +131,13 @@ class ControlFold:
 
     @property
     def head(self) -> int | None:
-        """The live replica that has asked longest (R4); None: no live replica asks."""
+        """The live replica that has asked longest (R9.3); None: no live replica asks."""
         asks = [(p.ask, i) for i, p in self.peers.items() if p.ask is not None and self.live(i)]
         return min(asks)[1] if asks else None
 
 
 class Recovery:
-    """Decides when RECOVERING ends.
+    """Decides when RECOVERING ends (R11.3).
 
     The goal is fixed: the furthest bucket up to which a live peer that was not recovering had acknowledged output when
     the first own heartbeat was read back; without such a peer, the own frontier then.

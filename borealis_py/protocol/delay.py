@@ -16,7 +16,7 @@ from sunion.units import Bucket, MonotonicUs
 
 
 class Creation:
-    """created[b]: when each bucket was created, less what upstream had waited; not after any later bucket (R1).
+    """created[b]: when each bucket was created, less what upstream had waited; not after any later bucket (R1.2).
 
     Buckets created at once share one entry, so that a jump over an hour costs nothing (B20).
     """
@@ -74,7 +74,7 @@ class Creation:
 
 @dataclass(slots=True)
 class FeedState:
-    """One log that an input is read from: a source, or one replica's topic (PROTOCOL 2.3).
+    """One log that an input is read from: a source, or one replica's topic (`docs/protocol/running.md`).
 
     Attributes:
         said: the furthest bucket that it reported, plus one.
@@ -98,17 +98,17 @@ class FeedState:
             self.late = False
 
     def awaited(self, bucket: Bucket) -> bool:
-        """Whether it may still report the bucket as stable and is worth waiting for (R3, B15)."""
+        """Whether it may still report the bucket as stable and is worth waiting for (R3.3, B15)."""
         return self.said <= bucket and not self.late and not self.tentative
 
     def on_live_run(self, bucket: Bucket) -> None:
-        """The bucket ran while this feed's input was not stable in it (R3, effect)."""
+        """The bucket ran while this feed's input was not stable in it (R3.4, effect)."""
         was, self.late = self.late, self.said <= bucket
         if self.late and not was:
             self.heard = False
 
     def forgive(self) -> None:
-        """Clear LATE if the feed was heard since: it gets the full wait again (R2, B13). A dead feed stays LATE."""
+        """Clear LATE if the feed was heard since: it gets the full wait again (R2.2, B13). A dead feed stays LATE."""
         if self.late and self.heard:
             self.late = False
 
@@ -122,7 +122,7 @@ class Presence(Enum):
 
 @dataclass(frozen=True, slots=True)
 class InputView:
-    """An input that has not closed a bucket, as R3 sees it.
+    """An input that has not closed a bucket, as R3.3 sees it.
 
     Attributes:
         presence: in which form it has the bucket.
@@ -152,7 +152,7 @@ ALWAYS = MonotonicUs(-(2**62))
 def ready_at(
     end: MonotonicUs, inputs: Iterable[InputView], policy: DelayPolicy, *, wait_us: int, delta_us: int
 ) -> MonotonicUs | None:
-    """The time from which a bucket may run live (R3 a to c).
+    """The time from which a bucket may run live (R3.3 a to c).
 
     Args:
         end: created + width of the bucket. inputs: those that have not closed it.

@@ -1,4 +1,4 @@
-"""Heartbeats. The turn that does the work sends them, so that a hung replica falls silent (R7, B26, B31).
+"""Heartbeats. The turn that does the work sends them, so that a hung replica falls silent (R7.1, B26, B31).
 
 During a long turn, `node.pulse` repeats the last one.
 """
@@ -69,7 +69,7 @@ class HeartbeatTimer:
         Args:
             ack_s, ack_l: as the log has acknowledged. digests: those not told yet; called if a heartbeat is sent.
             ask: offset of the own ask; None: not read back. progress: first bucket not published, as far as known.
-            runs: the replica speaks; False: it stands by (R17).
+            runs: the replica speaks; False: it stands by (R17.1).
         """
         news = runs is not self._runs or asking != self._asking or checkpoint_bucket > self._checkpoint_bucket
         if now < self.next_us - 2 * self._play_us and not news:

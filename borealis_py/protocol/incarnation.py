@@ -46,8 +46,8 @@ class Heartbeat:
         ask_offset: offset in the control log of the first heartbeat of this run of asking; None: not read back yet.
         progress: first bucket that is not in the corrected stream, as far as known.
         checkpoint_bucket: first bucket not in its newest durable checkpoint; -1: it has none (its status then says 0).
-        runs: it speaks for its node, or all do; False: it stands by (R17).
-        digests: of the stable buckets emitted since the heartbeat before, the newest 64 at most (R15).
+        runs: it speaks for its node, or all do; False: it stands by (R17.1).
+        digests: of the stable buckets emitted since the heartbeat before, the newest 64 at most (R15.1).
     """
 
     app_uid: str
@@ -66,13 +66,13 @@ class Heartbeat:
 
     @property
     def recovering(self) -> bool:
-        """It has not caught up since its start (R11)."""
+        """It has not caught up since its start (R11.3)."""
         return self.state == ReplicaState.RECOVERING.value
 
 
 @dataclass(frozen=True, slots=True)
 class Disagreement:
-    """Two replicas emitted different rows for one stable bucket (R15).
+    """Two replicas emitted different rows for one stable bucket (R15.2).
 
     Attributes:
         bucket: the first in which they were seen to differ.
@@ -108,11 +108,11 @@ class StartPoint:
         bucket: first bucket to run. state: the fragment's state before it.
         marks: where to read each source from; None: from its beginning.
         own: first bucket that the replica says. A peer's checkpoint may be ahead of what its own topic holds; what it
-            gives before its state is whole again is not the result (R17). None: `bucket`.
+            gives before its state is whole again is not the result (R17.14). None: `bucket`.
         empty: `state` is the one before the first bucket.
         outputs: what the peer emitted for [own, bucket). The replica emits it first, so that its own topic has no hole
             (B2).
-        present: leave out what the inputs hold now, and run from the first bucket that is not complete then (R18).
+        present: leave out what the inputs hold now, and run from the first bucket that is not complete then (R18.3).
             `own`: the first bucket that nobody has said; what is left out from there on is lost.
     """
 
@@ -151,7 +151,7 @@ class InputReport:
     """One input of a replica. `name`: of the source, or of the node whose stream it is.
 
     Attributes:
-        closed: first bucket that it leaves open. late: all its feeds are LATE (R3). ended: it has sent its END.
+        closed: first bucket that it leaves open. late: all its feeds are LATE (R3.4). ended: it has sent its END.
         tuples: rows that this incarnation took from it. rejected: its dead letters.
         lateness_us: how late rows may come, as the source's publisher declares it; 0 for a stream.
         late_us: how late rows came: 50 %, 99 % and all of them by at most so many microseconds; 0 for a stream.
@@ -173,12 +173,12 @@ class ReplicaStatus:
 
     Attributes:
         identity: of its incarnation. state: value of a `ReplicaState`. f_s, f_l: the frontiers (R2, R3).
-        asking: it asks to correct. granted: it may (R4).
+        asking: it asks to correct. granted: it may (R4.2).
         head: the replica that has asked longest; None: no replica asks.
         writer: value of a `publishing.Phase`. progress: first bucket not in the corrected stream, as far as known.
         counts: what this incarnation has emitted. inputs: in the node's order.
         disagreement: because of which nothing is published; None: there is none.
-        lost: buckets [first, end) that it found lost when it started (R18); None: none.
+        lost: buckets [first, end) that it found lost when it started (R18.3); None: none.
     """
 
     identity: Identity

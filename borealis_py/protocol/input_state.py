@@ -1,5 +1,5 @@
 """What a replica has read, on which it bases its decisions: rows by bucket, the state of each feed, when buckets were
-created (PROTOCOL 2.3, R1). It runs and emits nothing.
+created (R1). It runs and emits nothing.
 """
 
 from __future__ import annotations
@@ -61,12 +61,12 @@ class InputState:
         self._tidied = (start, start)
         """The stable and the live frontier below which everything has been forgotten."""
         self._held_at_us = [ALWAYS for _ in inputs]
-        """By input index, the time of the last turn in which it was held; ALWAYS: it never was (R6)."""
+        """By input index, the time of the last turn in which it was held; ALWAYS: it never was (R6.2)."""
         self._were_late = [False for _ in inputs]
         """By input index, whether it was late at the end of the last turn."""
 
     def waited_us(self, bucket: Bucket, now: MonotonicUs) -> int:
-        """How long past its end a bucket has waited, here and upstream, in microseconds (R1, B12)."""
+        """How long past its end a bucket has waited, here and upstream, in microseconds (R1.2, B12)."""
         created = self.creation.at(bucket)
         return 0 if created is None else max(0, now - created - self._buckets.width_us)
 
@@ -98,12 +98,12 @@ class InputState:
 
     def held_until(self, bucket: Bucket) -> MonotonicUs:
         """When an input that has not closed `bucket` was last held, since its records were of no use yet or memory was
-        full (R6): its report of the bucket may lie unread. ALWAYS: none was held."""
+        full (R6.4): its report of the bucket may lie unread. ALWAYS: none was held."""
         held = zip(self._held_at_us, self.union.inputs, strict=True)
         return max((at for at, source in held if source.closed <= bucket), default=ALWAYS)
 
     def create(self, now: MonotonicUs) -> None:
-        """Create every new bucket up to the highest that exists, less what upstream had waited (R1)."""
+        """Create every new bucket up to the highest that exists, less what upstream had waited (R1.1)."""
         self.creation.extend(Bucket(self.union.top), now)
         for bucket, waited_us in self._waited:
             self.creation.waited(bucket, now=now, waited_us=waited_us, width_us=self._buckets.width_us)
@@ -153,7 +153,7 @@ class InputState:
         return frozenset([index for index, source in self.union.sources.items() if source.closed <= complete])
 
     def views(self, bucket: Bucket) -> list[InputView]:
-        """The inputs that have not closed a bucket, as R3 sees them: it waits for no other."""
+        """The inputs that have not closed a bucket, as R3.3 sees them: it waits for no other."""
         found = []
         for feeds, source in zip(self.feeds, self.union.inputs, strict=True):
             if source.closed <= bucket:
@@ -216,7 +216,7 @@ class InputState:
         return limit, rows
 
     def on_live_run(self, bucket: Bucket) -> None:
-        """The bucket ran live: each feed of an input that was not stable in it is LATE unless it reported it (R3)."""
+        """The bucket ran live: each feed of an input that was not stable in it is LATE unless it reported it (R3.4)."""
         for feeds, source in zip(self.feeds, self.union.inputs, strict=True):
             if source.closed <= bucket:
                 for feed in feeds:
@@ -224,7 +224,7 @@ class InputState:
         self.union.passed(bucket + 1)
 
     def forgive(self) -> None:
-        """Clear LATE for each feed that was heard since it became LATE (R2, B13)."""
+        """Clear LATE for each feed that was heard since it became LATE (R2.2, B13)."""
         for feed in self._all():
             feed.forgive()
 
@@ -243,7 +243,7 @@ class InputState:
 
     def release_memory(self, stable: Bucket, live: Bucket, keep_from: Bucket, rows_max: int) -> None:
         """Forget what is below the frontiers. Over the budget of `rows_max` rows, drop rows below `keep_from`, which a
-        redo reads again, then tentative rows of the farthest buckets, which are read again before they run (R6).
+        redo reads again, then tentative rows of the farthest buckets, which are read again before they run (R6.2).
         """
         if (stable, live) != self._tidied:
             self._tidied = (stable, live)
@@ -258,7 +258,7 @@ class InputState:
             self.union.drop_ahead(live, rows_max)
 
     def ahead(self, live: Bucket, rows_max: int) -> frozenset[int]:
-        """Inputs not to read further for now: memory is full and they have closed the bucket that runs next (R6)."""
+        """Inputs not to read further for now: memory is full and they have closed the bucket that runs next (R6.2)."""
         if self.union.kept_rows <= rows_max:
             return frozenset()
         return frozenset(i for i in range(len(self.feeds)) if self.union.closed(i) > live)

@@ -1,4 +1,4 @@
-"""How long jobs take on this machine, and so for how long the next one is waited for (R4). Pure."""
+"""How long jobs take on this machine, and so for how long the next one is waited for (R4.4). Pure."""
 
 from __future__ import annotations
 

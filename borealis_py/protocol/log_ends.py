@@ -1,4 +1,4 @@
-"""Whether a replica has read all that the logs held: before that, no input counts as missing (R3, B14)."""
+"""Whether a replica has read all that the logs held: before that, no input counts as missing (R3.2, B14)."""
 
 from __future__ import annotations
 

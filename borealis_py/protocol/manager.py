@@ -59,7 +59,7 @@ class Manager:
     """
 
     timing: Timing
-    """The node's durations and limits, valid by R13; they never change."""
+    """The node's durations and limits, valid by R13.3; they never change."""
     identity: Identity
     """Which replica and which incarnation this is; it never changes."""
     buckets: Buckets
@@ -68,7 +68,7 @@ class Manager:
     """Threshold and policies in force; a turn may bring others."""
 
     state: ReplicaState
-    """The state of PROTOCOL 2.1. Only `_update_state` writes it, by a step that `states.TRANSITIONS` lists."""
+    """The state (A11). Only `_update_state` writes it, by a step that `states.TRANSITIONS` lists."""
     f_s: Bucket
     """The stable frontier F_s: the next bucket to run on complete input. At most `f_l`; it only grows."""
     f_l: Bucket
@@ -84,11 +84,11 @@ class Manager:
     control: ControlFold
     """The fold of the control log: peers, the queue for grants, roles."""
     losing: Losing
-    """Which buckets a start without state has lost (R18)."""
+    """Which buckets a start without state has lost (R18.3)."""
     speaking: Speaking
-    """Which of the emitted records this incarnation may write (R17). It shares `output` and `losing`."""
+    """Which of the emitted records this incarnation may write (R17.1). It shares `output` and `losing`."""
     stagger: Stagger
-    """Whether this replica asks for a grant and holds one (R4)."""
+    """Whether this replica asks for a grant and holds one (R4.2)."""
     publishing: Publishing
     """The writer of the corrected stream (R10)."""
     reconciliation: Reconciliation
@@ -114,11 +114,11 @@ class Manager:
     _pace: Pace
     """How many rows one turn runs, from what rows have cost. `reconciliation` uses it, too."""
     _heart: HeartbeatTimer
-    """When the next heartbeat is due (R7)."""
+    """When the next heartbeat is due (R7.1)."""
     _recovery: Recovery
-    """Whether the start is still catching up (R11). Once done, it stays done."""
+    """Whether the start is still catching up (R11.3). Once done, it stays done."""
     _delta_us: int
-    """How long a bucket waits past its end for an input that is late already, in microseconds (R3). It grows with the
+    """How long a bucket waits past its end for an input that is late already, in microseconds (R3.3). It grows with the
     node's position in its chain."""
     _wait_us: int
     """How long a bucket may wait for missing input (D), in microseconds; at least `_delta_us`."""
@@ -195,7 +195,7 @@ class Manager:
     # The door ---------------------------------------------------------------------------------------------------------
 
     def handle(self, turn: Turn) -> list[Effect]:
-        """One turn (PROTOCOL 2): take in what happened, do what is due, return the effects in order.
+        """One turn: take in what happened, do what is due, return the effects in order.
 
         Raises:
             IllegalTransition: time ran backwards, or a rule was broken. It carries the last turns (`history`).
@@ -262,7 +262,7 @@ class Manager:
         return ends
 
     def _run_arrival(self) -> None:
-        """Leave out what came while nobody ran, and begin where the inputs stand (R18); no sooner than its bucket has
+        """Leave out what came while nobody ran, and begin where the inputs stand (R18.9); no sooner than its bucket has
         been opened: until then a peer may say what lies before."""
         if self.losing.arriving:
             self.f_s = self.f_l = self.losing.place(self.f_s, self.complete, not self._ends.unread_since_start)
@@ -309,7 +309,7 @@ class Manager:
         self._update_state()
 
     def _run_adoption(self) -> None:
-        """Adopt the checkpoint of a peer that is further, to save the work. Bit-identical: needs no grant (B44)."""
+        """Adopt the checkpoint of a peer that is further, to save the work. Bit-identical: needs no grant (R14.1)."""
         if self._busy or self.publishing.disagreement.found is not None:
             return  # after a disagreement, the peer's state may be the wrong one (R15)
         if self.stagger.granted and self.reconciliation.inline(self.union, self.f_s, min(self.complete, self.f_l)):
@@ -321,7 +321,7 @@ class Manager:
                 return
 
     def _run_redo(self) -> None:
-        """Run complete buckets from F_s on S: a slice of them now, or the next ones as a job (R4)."""
+        """Run complete buckets from F_s on S: a slice of them now, or the next ones as a job (R4.3)."""
         target = min(self.complete, self.f_l)
         if self._busy or self.f_s >= target:
             return
@@ -395,12 +395,12 @@ class Manager:
     def _unread(self, at: MonotonicUs) -> bool:
         """Whether missing input, or a stable record for a tentative one, may lie unread in the log (B14).
 
-        If the bucket has nothing to wait for, this holds only after the replica was away or held an input (R6).
+        If the bucket has nothing to wait for, this holds only after the replica was away or held an input (R6.4).
         """
         return self._ends.unread(max(at, self.intake.held_until(self.f_l)))
 
     def _read_again(self) -> bool:
-        """Have tentative records of bucket F_l that were dropped to save memory read again before it runs (R6)."""
+        """Have tentative records of bucket F_l that were dropped to save memory read again before it runs (R6.3)."""
         found = [ReadAgain(index, replica, Offset(at)) for index, replica, at in self.union.again(self.f_l)]
         self._effects += found
         if found:
@@ -484,7 +484,7 @@ class Manager:
         )
 
     def _ask_ends(self, context: PublishContext) -> None:
-        """Ask for the ends of all feeds if a decision waits only for them (B14, R10, R11)."""
+        """Ask for the ends of all feeds if a decision waits only for them (B14, R10.1, R11.3)."""
         at = self._live_at
         expiring = at is not None and at <= self._now and self._unread(at)
         starting = self._recovery.recovering and self._ends.unread_since_start
@@ -513,7 +513,7 @@ class Manager:
 
     @property
     def throttled(self) -> frozenset[int]:
-        """Inputs not to read further for now (R6)."""
+        """Inputs not to read further for now (R6.2)."""
         return self.intake.ahead(self.f_l, self.timing.buffer_rows_max)
 
     @property

@@ -1,4 +1,4 @@
-"""How many rows a turn runs (as many as take about `slice_us` here), and how long more rows would take (R4)."""
+"""How many rows a turn runs (as many as take about `slice_us` here), and how long more rows would take (R4.5)."""
 
 from __future__ import annotations
 

@@ -56,7 +56,7 @@ class PublishContext:
         gap: the own turns had a gap.
         read_to: the time at which the ends were asked for up to which all is read.
         closed: the first bucket that an input leaves open, or F_s if that is higher.
-        runs: the replica speaks for its node, or all do; a standby publishes nothing (R17).
+        runs: the replica speaks for its node, or all do; a standby publishes nothing (R17.1).
     """
 
     now: MonotonicUs
@@ -69,7 +69,7 @@ class PublishContext:
 
 
 class DisagreementWatch:
-    """Whether replicas emitted the same rows (R15): compares peers' digests with its own, takes in what others found.
+    """Whether replicas emitted the same rows (R15.2): compares peers' digests with its own, takes in what others found.
 
     Replicas give equal bits by construction. Where one does not (a broken machine, an engine that is not
     deterministic), nobody can say which is right, so nothing more is published until an operator has decided.
@@ -112,8 +112,8 @@ class Publishing:
         phase: of its writer.
         progress: the first bucket that is not in the corrected stream, as far as known; None: no record was read.
         read: the same by the progress records that were read and believed alone: every later writer finds these.
-        at_once: it has just begun to run in the place of another one, so it takes over without patience (R17).
-        disagreement: compares replicas; while it has found a difference, nothing is published (R15).
+        at_once: it has just begun to run in the place of another one, so it takes over without patience (R17.7).
+        disagreement: compares replicas; while it has found a difference, nothing is published (R15.3).
     """
 
     def __init__(self, replica: int, timing: Timing, origin: Bucket) -> None:

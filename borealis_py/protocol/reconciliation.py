@@ -1,4 +1,4 @@
-"""How a granted replica runs its redo: in inline slices, as a job on Spark, or by a local re-read (R4, B4, R6)."""
+"""How a granted replica runs its redo: in inline slices, as a job on Spark, or by a local re-read (R4.3, B4, R6)."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ class Reconciliation:
         return True
 
     def keep_from(self, stable: Bucket, live: Bucket) -> Bucket:
-        """The first bucket whose rows must stay in memory, even over the budget (R6).
+        """The first bucket whose rows must stay in memory, even over the budget (R6.5).
 
         That is the live frontier, unless jobs chase it: then the rest must run from memory, so rows that arrive during
         the next job stay.

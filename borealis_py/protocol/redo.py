@@ -1,4 +1,4 @@
-"""A redo as a value: what to recompute, from which state, out of which ranges of the log (R4, B3, B4)."""
+"""A redo as a value: what to recompute, from which state, out of which ranges of the log (R4.3, B3, B4)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Timing of the protocol, and the delay budgets that follow from a threshold (R13 in PROTOCOL.md).
+"""Timing of the protocol, and the delay budgets that follow from a threshold (R13).
 
 All times are int microseconds.
 """
@@ -20,7 +20,7 @@ if TYPE_CHECKING:  # who only reads a timing loads no SUnion
 
 
 class DelayPolicy(Enum):
-    """What to do with buckets that cannot be complete (DPC, SIGMOD 2005: PROTOCOL 6, topic 12)."""
+    """What to do with buckets that cannot be complete (R3.3; DPC, SIGMOD 2005)."""
 
     PROCESS = "process"
     DELAY = "delay"
@@ -32,7 +32,7 @@ class SettingsError(ValueError):
 
 
 ROW_MAX_BYTES = 1_000_000
-"""How large a row may be. A larger one is a dead letter (PROTOCOL.md 4.2)."""
+"""How large a row may be. A larger one is a dead letter (A2.7)."""
 ROW_MAX_LIMIT_BYTES = 7_500_000
 """A record has no room for a larger row."""
 
@@ -57,28 +57,28 @@ class Timing:
     most. Raise it where many replicas share a broker; suspicion must be at least twice as long, and `gap` should be
     longer."""
     pulse_max_us: int = 2_000_000
-    """For how long a replica that is busy with one turn repeats its heartbeat (R7). A replica that hangs for longer
+    """For how long a replica that is busy with one turn repeats its heartbeat (R7.2). A replica that hangs for longer
     counts as dead. Raise it where one turn may take longer."""
     suspicion_us: int = 1_000_000
-    """How long a peer may be silent before it no longer counts as live (R8). Lower it for faster fail-over; below a
+    """How long a peer may be silent before it no longer counts as live (R8.1). Lower it for faster fail-over; below a
     second, pauses of a loaded machine pass for deaths."""
     turn_us: int = 50_000
     """The longest turn that delta allows for. Raise it, and delta, on machines that are overloaded for long."""
     hop_us: int = 100_000
-    """The time reserved for the way from one node of a chain to the next (R13). Raise it between data centres; each
+    """The time reserved for the way from one node of a chain to the next (R13.1). Raise it between data centres; each
     hop takes it off the time that nodes may wait for their inputs."""
     delta_us: int = 125_000
-    """How long past its end a bucket waits for an input that is LATE already (R3): at least skew + turn. Raise it where
-    boundaries of healthy inputs take longer to arrive."""
+    """How long past its end a bucket waits for an input that is LATE already (R3.3): at least skew + turn. Raise it
+    where boundaries of healthy inputs take longer to arrive."""
     slack_us: int = 250_000
-    """The part of a threshold X that is reserved for computing and for the way to the reader (R13). Raise it where
-    results come later than X although nothing fails. 0: as little as R13 allows, delta + skew + a hop for each further
-    node of the chain."""
+    """The part of a threshold X that is reserved for computing and for the way to the reader (R13.1). Raise it where
+    results come later than X although nothing fails. 0: as little as R13.3 allows, delta + skew + a hop for each
+    further node of the chain."""
     skew_us: int = 50_000
     """How far apart the clocks of publishers and replicas may be. Raise it where NTP does not hold them closer. 0: all
     run on one machine."""
     stagger_us: int = 9_000_000
-    """T: how long a replica waits to correct behind another one that makes no progress (R4, B27). Longer than the
+    """T: how long a replica waits to correct behind another one that makes no progress (R4.2, B27). Longer than the
     deadline of a redo, or a waiting replica takes a healthy head for a hung one: raise it with `redo_deadline`, and
     where a busy machine takes longer for a job than 5/6 of it. Lower it for earlier corrections behind a hung one."""
     redo_deadline_us: int = 2_500_000
@@ -86,8 +86,8 @@ class Timing:
     as the last jobs took on this machine, if that is longer, but at most 5/6 of `stagger`. Raise it where the time of
     jobs varies by more."""
     adopt_deadline_us: int = 1_500_000
-    """After this long the adoption of a peer's checkpoint is given up (R14), and the buckets are redone. Raise it where
-    checkpoints are large or their storage is slow."""
+    """After this long the adoption of a peer's checkpoint is given up (R14.2), and the buckets are redone. Raise it
+    where checkpoints are large or their storage is slow."""
     retry_us: int = 1_000_000
     """How long after a failed redo in its own process, which could not read the log, a replica tries again. Raise it to
     spare a broker in trouble; corrections then begin later."""
@@ -98,7 +98,7 @@ class Timing:
     """A replica whose turns are further apart was away (B14): it asks for the ends of all logs before it decides what
     is missing. Raise it where turns of healthy replicas take longer."""
     patience_us: int = 1_000_000
-    """How long the corrected stream may stand still before replica 0 takes over its writing (R10). Lower it for a
+    """How long the corrected stream may stand still before replica 0 takes over its writing (R10.4). Lower it for a
     faster fail-over of writers; below the time of a commit, replicas fence each other."""
     patience_step_us: int = 200_000
     """How much longer each next replica index waits than the one before, so that one of them is first. Raise it where
@@ -107,8 +107,8 @@ class Timing:
     """How long a writer that does not know what became of its commit waits to take over again; doubled with each loss
     in a row, up to 16 times. Raise it where the broker takes long to answer again."""
     checkpoint_us: int = 2_000_000
-    """How often a replica's state is saved (R12); beside a passive standby every `sync=` of its node instead. Raise it
-    where the state is large or its storage slow; a restart then replays more."""
+    """How often a replica's state is saved (R12.1); beside a passive standby every `sync=` of its node instead. Raise
+    it where the state is large or its storage slow; a restart then replays more."""
     progress_only_us: int = 300_000
     """How often progress is committed where there are no rows, so that a bucket without rows costs no transaction.
     Raise it to spare the broker, but keep it below `patience`, or other replicas take over. 0: in every turn."""
@@ -147,8 +147,8 @@ class Timing:
     """The most records of the own stream that may be in flight to the log. With more, the replica stops until some are
     acknowledged. Raise it where the broker is far away, lower it where it is overloaded."""
     publish_buckets: int = 200
-    """Buckets with output that one transaction of a corrected stream holds at most, but one at least (R10): what grows
-    with a backlog cannot commit in time. Lower it where commits take longer than `patience`, raise it where the
+    """Buckets with output that one transaction of a corrected stream holds at most, but one at least (R10.3): what
+    grows with a backlog cannot commit in time. Lower it where commits take longer than `patience`, raise it where the
     corrected stream catches up too slowly."""
     publish_rows: int = 50_000
     """Likewise rows and dead letters. Lower it where buckets hold many rows and commits exceed `patience`."""
@@ -178,22 +178,22 @@ class Timing:
 
     @property
     def publish_most(self) -> Most:
-        """What one transaction of a corrected stream may hold (R10)."""
+        """What one transaction of a corrected stream may hold (R10.3)."""
         return Most(self.publish_buckets, self.publish_rows, self.publish_bytes)
 
     def slack_of(self, depth: int) -> int:
         """The part of its threshold that a query of `depth` nodes in a row reserves for all but waiting, microseconds.
 
-        It must cover the last but one node's delta, a hop and the clocks' skew (R13), so it grows with the chain.
+        It must cover the last but one node's delta, a hop and the clocks' skew (R13.1), so it grows with the chain.
         """
         return max(self.slack_us, self.delta_us + (depth - 1) * self.hop_us + self.skew_us)
 
     def least_threshold_us(self, depth: int) -> int:
-        """The smallest delay threshold of a query of `depth` nodes in a row: D >= delta at each of them (R13)."""
+        """The smallest delay threshold of a query of `depth` nodes in a row: D >= delta at each of them (R13.3)."""
         return self.delta_us + self.slack_of(depth) + (depth - 1) * self.hop_us
 
     def validate(self) -> None:
-        """Raises SettingsError for a value below the least that works, and for settings that break R13."""
+        """Raises SettingsError for a value below the least that works, and for settings that break R13.3."""
         if not 1_000 <= self.row_max_bytes <= ROW_MAX_LIMIT_BYTES:
             raise SettingsError(
                 f"row_max {self.row_max_bytes} bytes is out of range: at least 1000 bytes, and at most "
@@ -216,7 +216,7 @@ class Timing:
 
     @property
     def suspicion_beats(self) -> int:
-        """A peer without a heartbeat during so many own ones, as read back, does not count as live (R8)."""
+        """A peer without a heartbeat during so many own ones, as read back, does not count as live (R8.1)."""
         return -(-self.suspicion_us // self.heartbeat_us)
 
 
@@ -248,7 +248,7 @@ class NodeDelays:
     """What one node obeys: the settings of all queries that read it, combined (`node.dynamic_settings`).
 
     Attributes:
-        wait_us: D, how long past a bucket's end the node waits for an input that was there before (R3, R13).
+        wait_us: D, how long past a bucket's end the node waits for an input that was there before (R3.3, R13.1).
         failure: policy while an input is missing. stabilization: policy while the replica corrects.
     """
 
@@ -293,7 +293,7 @@ class ManagerConfig:
 
 
 def check_threshold(timing: Timing, threshold_us: int, depth: int = 1) -> None:
-    """Raises SettingsError if the threshold leaves some node of a chain of `depth` nodes less than delta (R13); the
+    """Raises SettingsError if the threshold leaves some node of a chain of `depth` nodes less than delta (R13.3); the
     message names the smallest that does not."""
     least = timing.least_threshold_us(depth)
     if threshold_us < least:
@@ -305,7 +305,7 @@ def check_threshold(timing: Timing, threshold_us: int, depth: int = 1) -> None:
 
 
 def budget(timing: Timing, threshold_us: int, hops_to_sink: int = 0, depth: int = 1) -> int:
-    """D of a node: how long past a bucket's end it may wait for an input that was there before (R13).
+    """D of a node: how long past a bucket's end it may wait for an input that was there before (R13.1).
 
     Args:
         hops_to_sink: longest way from the node to the query's result. depth: nodes in the query's longest chain.

@@ -1,4 +1,4 @@
-"""Which replica may correct now (R4, B26 to B28). For availability, not safety: two at once would be harmless."""
+"""Which replica may correct now (R4.2, B26 to B28). For availability, not safety: two at once would be harmless."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The states of a replica and the only transitions between them (PROTOCOL 2.1; DPC, SIGMOD 2005: PROTOCOL 6, topic 9).
+"""The states of a replica and the only transitions between them (A11; DPC, SIGMOD 2005).
 
 The state is derived from the frontiers and the grant; the table is there to reject any other transition.
 """
@@ -25,11 +25,11 @@ _B = ReplicaState.STANDBY
 
 #: (from, to): guard.
 TRANSITIONS: dict[tuple[ReplicaState, ReplicaState], str] = {
-    (_R, _B): "R11 holds, another replica runs",
-    (_B, _S): "takes over (R17)",
-    (_R, _S): "R11 holds, F_s = F_l",
-    (_R, _U): "R11 holds, F_s < F_l",
-    (_R, _Z): "R11 holds, F_s < F_l and granted",
+    (_R, _B): "R11.3 holds, another replica runs",
+    (_B, _S): "takes over (R17.4)",
+    (_R, _S): "R11.3 holds, F_s = F_l",
+    (_R, _U): "R11.3 holds, F_s < F_l",
+    (_R, _Z): "R11.3 holds, F_s < F_l and granted",
     (_S, _U): "a bucket ran live without being complete",
     (_U, _Z): "bucket F_s is complete and the grant is held",
     (_U, _S): "a redo result after the grant was lost, or an adopted checkpoint, closed the gap",

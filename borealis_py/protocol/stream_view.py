@@ -1,4 +1,4 @@
-"""Reads all replicas of a stream; each stable bucket comes from the replica that reports it first (PROTOCOL 4.3, R5).
+"""Reads all replicas of a stream; each stable bucket comes from the replica that reports it first (A3, R5).
 
 Nothing is chosen and nothing switched: every replica's topic is a feed with a cursor of its own. For clients; a node
 reads its inputs through `InputState`.
@@ -87,7 +87,7 @@ class StreamView:
         self._creation.forget(Bucket(min(self.next, self.live)))
 
     def show(self, now: MonotonicUs) -> list[Change]:
-        """Show tentative buckets whose time has come (R3 a); pass over a bucket that no replica has (R5)."""
+        """Show tentative buckets whose time has come (R3.3 a); pass over a bucket that no replica has (R5.3)."""
         changes: list[Change] = []
         while True:
             at = self.ready_at()
@@ -116,7 +116,7 @@ class StreamView:
             return None
         best = self._fold.pick(self.live)
         if best is not None and best.diverged_from < self._lost_end == self.next:
-            return ALWAYS  # it stands on lost buckets, so no replica will say it as stable (R18)
+            return ALWAYS  # it stands on lost buckets, so no replica will say it as stable (R18.6)
         presence = Presence.MISSING if best is None else Presence.TENTATIVE
         views = [view(presence, self._feeds, self.live)]
         end = MonotonicUs(created + self.buckets.width_us)

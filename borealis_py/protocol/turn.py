@@ -71,7 +71,7 @@ class Turn:
         streams: (replica, record) pairs by input index, each replica's in log order.
         delays: the node's settings; None: unchanged.
         read_to: the latest time at which the ends of all reachable feeds were looked up such that everything below them
-            has been handed in by now (R3, B14); None: unchanged.
+            has been handed in by now (R3.2, B14); None: unchanged.
         acked: the highest token up to which the log holds every `Append`; None: unchanged.
         redo: results of redo jobs.
         progress: buckets of the corrected stream's progress records, in log order.
@@ -111,7 +111,7 @@ class SendHeartbeat:
 
 @dataclass(frozen=True, slots=True)
 class TellDisagreement:
-    """Write `disagreement` into the settings, so that no replica publishes any more (R15)."""
+    """Write `disagreement` into the settings, so that no replica publishes any more (R15.2)."""
 
     disagreement: Disagreement
 
@@ -123,7 +123,7 @@ class AskEnds:
 
 @dataclass(frozen=True, slots=True)
 class ReadAgain:
-    """Move a cursor back to `offset`: records that memory had no room for are needed now (R6).
+    """Move a cursor back to `offset`: records that memory had no room for are needed now (R6.3).
 
     If they are deleted by now, the cursor goes on where it stood.
 
@@ -192,7 +192,7 @@ class SaveCheckpoint:
         bucket: the first that is not in `state`.
         marks: where to read each source from to go on at `bucket`.
         said: the first bucket that a start from it says, if it lies behind `bucket`: `state` is empty then, and what it
-            gives before is not the result (R17). NOWHERE: `bucket`.
+            gives before is not the result (R17.14). NOWHERE: `bucket`.
     """
 
     bucket: Bucket
@@ -233,7 +233,7 @@ class ExitReplica:
 
 @dataclass(frozen=True, slots=True)
 class StepBack:
-    """End this incarnation, and stand by: another replica runs (R17). `reason`: which one, for people."""
+    """End this incarnation, and stand by: another replica runs (R17.8). `reason`: which one, for people."""
 
     reason: str
 

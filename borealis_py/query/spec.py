@@ -99,7 +99,7 @@ N = TypeVar("N", NodeSpec, QuerySpec)
 
 
 class Serves(Value):
-    """A `query` that depends on a node. Delay budgets follow from both numbers (R13).
+    """A `query` that depends on a node. Delay budgets follow from both numbers (R13.1).
 
     `hops`: the longest way from the node to the query's result (0: it gives the result). `depth`: number of nodes in
     the query's longest chain.

@@ -35,7 +35,7 @@ def ensure_free(log: Log, specs: Sequence[ReplicaSpec], dead: str = "") -> None:
     Free at once if there are none but the dead run's; otherwise takes up to WATCH_S, for any number of replicas.
 
     Args:
-        dead: the previous run of this index, which has ended: its last heartbeats are no sign of life (R8).
+        dead: the previous run of this index, which has ended: its last heartbeats are no sign of life (R8.3).
     """
     lookup = log.lookup()
     try:

@@ -1,6 +1,6 @@
 """The expected result: a naive recomputation from the source logs that shares only record formats with the product.
 
-Everything is held at once and nothing is optimised: fold each source (PROTOCOL 4.2); for each node, sort all rows and
+Everything is held at once and nothing is optimised: fold each source (A2.2); for each node, sort all rows and
 hash window by window.
 """
 

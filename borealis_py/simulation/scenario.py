@@ -54,7 +54,7 @@ class Fault:
 
 @dataclass(frozen=True, slots=True)
 class Retention:
-    """How a world is trimmed (R16): what is kept of each source and stream beyond what is needed, in microseconds of
+    """How a world is trimmed (R16.1): what is kept of each source and stream beyond what is needed, in microseconds of
     stime (`lag_us`), and how often replicas trim (`every_us`). `audited`: of sources instead what audits have not
     verified; only in worlds of one node."""
 
@@ -203,7 +203,7 @@ class Scenario:
     def healed_threshold_us(self) -> int | None:
         """The delay threshold set when everything heals; None: unchanged.
 
-        An input by the data that stands still for longer than D is missing (R3): with less, failures would never end.
+        An input by the data that stands still for longer than D is missing (A10): with less, failures would never end.
         """
         if not self.by_data or self.reset:
             return None

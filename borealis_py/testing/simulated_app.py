@@ -174,7 +174,7 @@ class SimulatedApp:
         )
 
     def _replica(self, node: str, index: int, machine: Machine, name: str) -> Process:
-        """A replica, or a standby that does not compute and becomes one (R17)."""
+        """A replica, or a standby that does not compute and becomes one (R17.10)."""
         spec = self._spec(node, index, name)
         if not spec.recovery.idles:
             return self._running(spec, machine, name)

@@ -1,4 +1,4 @@
-"""Adds a column's values to a hash, fast enough for every bucket that a replica emits.
+"""Adds a column's values to a hash, fast enough for every bucket that a replica emits (R15.1).
 
 Equal values give equal bytes, whatever their layout: offsets, slices, what lies under a null or behind the end. Doubles
 count by their bits, but all NaNs alike. Microseconds for a column without nulls: `types.arrow.hash_column`, whose hash

@@ -33,7 +33,7 @@ from borealis_py.types.times import NoTime, moment
 
 INT64 = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
 JSON_LEVELS_MAX = 99
-"""How deeply a json value may be nested: with the row around it, as deeply as any row (PROTOCOL 4.2)."""
+"""How deeply a json value may be nested: with the row around it, as deeply as any row (A2.7)."""
 WIRE: dict[str, Any] = {
     "string": str, "int64": INT64, "double": float, "bool": bool,
     "decimal": str, "timestamp": str, "date": str, "binary": str, "json": msgspec.Raw,

@@ -1,4 +1,4 @@
-"""Decodes the bytes of the topics: a record, its envelope, its rows (PROTOCOL 4.1).
+"""Decodes the bytes of the topics: a record, its envelope, its rows (A1).
 
 Its own reading of the format on purpose: a product that misreads its own records is caught here.
 """

@@ -1,4 +1,4 @@
-"""Replays a replica's topic, statement by statement (PROTOCOL 4.3)."""
+"""Replays a replica's topic, statement by statement (A3.1)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ RAW_BYTES_MAX = 65_536
 KEPT_END = 32
 """Records at the end of a replica's topic that are never deleted. So a topic that was trimmed has all that its replica
 said from the highest bucket of so many records on: what was deleted lay below a bucket that the records after it have
-reached, or below the end that is kept in any case (R16)."""
+reached, or below the end that is kept in any case (R16.5)."""
 
 
 @dataclass(frozen=True)

@@ -196,7 +196,7 @@ class _Tentative:
     all that was missing in buckets that it depends on.
 
     A topic that lost its beginning may begin amid an episode, of which less is known then: it may have begun earlier,
-    and lacked more. So may an incarnation that could not read all of what had been said before its start (R17).
+    and lacked more. So may an incarnation that could not read all of what had been said before its start (R17.15).
     """
 
     def __init__(self, judge: StreamJudge, name: str, trimmed: bool) -> None:
@@ -256,7 +256,7 @@ class _Tentative:
         return inc in self._bare and self._bare[inc] is not False and self._stands_on_lost(record)
 
     def _stands_on_lost(self, record: HistoryRecord) -> bool:
-        """Whether it says that nobody knows what it lacks, since an incarnation has begun with nothing (R18)."""
+        """Whether it says that nobody knows what it lacks, since an incarnation has begun with nothing (R18.4)."""
         says = frozenset(record.missing_sources) == self._rules.sources and record.completeness == 0.0
         own = frozenset(record.missing) == self._rules.sources
         return says and (self._bare[record.inc] or not own)

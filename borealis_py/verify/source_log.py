@@ -1,4 +1,4 @@
-"""What a source's log holds, by the rules of PROTOCOL.md section 4.2, read by nobody else's code.
+"""What a source's log holds, by the rules of A2, read by nobody else's code.
 
 Tuples that are late, in the future, malformed or in no envelope are dead letters, and so is what its publisher refused;
 repeated and fenced ones are nothing.

@@ -19,7 +19,7 @@ Dict = Mapping[str, Any]
 END_BUCKETS = 1_000_000
 """A stretch of empty buckets longer than this is END's."""
 TURN_US = 50_000
-"""A5: within X of its failure-free time, plus one turn."""
+"""A10: within X of its failure-free time, plus one turn."""
 
 
 Said = Mapping[Piece, StableBuckets]

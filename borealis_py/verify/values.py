@@ -1,4 +1,4 @@
-"""The values of columns as PROTOCOL.md 4.2 has them in JSON, in a reading of its own: decimals, times, bytes, json."""
+"""The values of columns as A2.8 has them in JSON, in a reading of its own: decimals, times, bytes, json."""
 
 from __future__ import annotations
 

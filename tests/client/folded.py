@@ -1,4 +1,4 @@
-"""What a source's log says to its readers: the fold of PROTOCOL 4.2 over JSON rows, and a world to write it."""
+"""What a source's log says to its readers: the fold of A2.2 over JSON rows, and a world to write it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rows that bear times of their own: how late they may come, by the clock and by the data (PROTOCOL 4.2)."""
+"""Rows that bear times of their own: how late they may come, by the clock and by the data (A2.5)."""
 
 from __future__ import annotations
 

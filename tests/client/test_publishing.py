@@ -1,4 +1,4 @@
-"""A publisher at work, on the simulated log (PROTOCOL 4.2, B5, B6, B9)."""
+"""A publisher at work, on the simulated log (A2, B5, B6, B9)."""
 
 from __future__ import annotations
 
@@ -343,7 +343,7 @@ def test_a_dead_publisher_is_replaced_after_watching_although_its_last_records_s
 
 @pytest.mark.parametrize("after_us", [0, 20_000, 1_000_000])
 def test_a_source_that_is_trimmed_while_a_publisher_looks_for_its_end_is_taken_all_the_same(after_us: int) -> None:
-    """It had found from where to read; then replicas deleted the records there (R16)."""
+    """It had found from where to read; then replicas deleted the records there (R16.6)."""
     world = PublishedSource()
     first = world.ready("p")
     for n in range(10):

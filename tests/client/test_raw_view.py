@@ -1,4 +1,4 @@
-"""A raw view of a topic that is trimmed while somebody looks (R16)."""
+"""A raw view of a topic that is trimmed while somebody looks (R16.12)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a publisher refuses travels in its batches: in the dead letters exactly once (PROTOCOL 4.2)."""
+"""What a publisher refuses travels in its batches: in the dead letters exactly once (A2.1)."""
 
 from __future__ import annotations
 

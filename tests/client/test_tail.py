@@ -1,4 +1,4 @@
-"""The end of a source's log tells its whole fold, and never another one (PROTOCOL 4.2, B5)."""
+"""The end of a source's log tells its whole fold, and never another one (A2.4, B5)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where a live view begins that comes late, and what becomes of one that falls behind what is kept (R16)."""
+"""Where a live view begins that comes late, and what becomes of one that falls behind what is kept (R16.12)."""
 
 from __future__ import annotations
 

@@ -439,7 +439,7 @@ def test_a_transaction_is_seen_whole_after_its_commit_with_its_progress(log_worl
 
 
 def test_a_transactional_feed_can_be_read_to_its_end(log_world: LogWorld) -> None:
-    """Protocol R10 asks whether the progress was read to the end: markers must not stand in the way."""
+    """Protocol R10.1 asks whether the progress was read to the end: markers must not stand in the way."""
     rows, progress = Feed(log_world.make_topic()), Feed(log_world.make_topic())
     transactor = log_world.log("w").transactor(
         f"{rows.topic}.publisher", progress, log_world.wake, last_number(progress)

@@ -1,4 +1,4 @@
-"""Upstream backup on the real kernel: from empty state, as far back as a result reaches, come the same bits (R17).
+"""Upstream backup on the real kernel: from empty state, as far back as a result reaches, come the same bits (R17.14).
 
 Whatever the state holds: partials, rows, blocks of rows. Where there is no such bucket, the kernel says so.
 """

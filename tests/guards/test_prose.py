@@ -15,11 +15,10 @@ GENERATED = {
     f"docs/reference/{name}.md" for name in ("commands", "configuration", "forms", "metrics", "python", "status")
 }
 """Texts of the code."""
-PROTOCOL = ("PROTOCOL.md", "docs/protocol/")
 EDITED = [
     path
     for path in DOCUMENTS
-    if (name := str(path.relative_to(ROOT))) not in GENERATED and not name.startswith((*NOT_EDITED, *PROTOCOL))
+    if (name := str(path.relative_to(ROOT))) not in GENERATED and not name.startswith(NOT_EDITED)
 ]
 BETTER = {
     r"\bno more(?=[.,;:)|]| (?:from|for|by|in|to|on|that|without)\b)": "no longer",

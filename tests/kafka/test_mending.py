@@ -1,4 +1,4 @@
-"""Transactions without an end on a real broker: found, ended, and what they hid written again (R10)."""
+"""Transactions without an end on a real broker: found, ended, and what they hid written again (R10.8)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Gaps as they lie in the topics, and what is read back of them to be published (R18)."""
+"""Gaps as they lie in the topics, and what is read back of them to be published (R18.7)."""
 
 from __future__ import annotations
 

@@ -192,7 +192,7 @@ def test_the_fold_is_the_whole_wherever_it_begins_and_whoever_is_asked_first(sai
 
 @given(lives(3), st.data())
 def test_trimmed_topics_hold_all_from_where_a_view_begins(said: Lives, data: st.DataObject) -> None:
-    """Each is trimmed at its own time, so up to another bucket; the last bucket stays (R11)."""
+    """Each is trimmed at its own time, so up to another bucket; the last bucket stays (R11.1)."""
     log = InstantLog()
     put(log, said)
     lookup, limits = log.lookup(), [0]

@@ -1,4 +1,4 @@
-"""When a replica says what it may still read, and what it says (R16)."""
+"""When a replica says what it may still read, and what it says (R16.2)."""
 
 from __future__ import annotations
 

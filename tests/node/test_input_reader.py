@@ -1,4 +1,4 @@
-"""Cursors of a stream's replicas: held where they wait, moved back for what memory had no room for (R6)."""
+"""Cursors of a stream's replicas: held where they wait, moved back for what memory had no room for (R6.4)."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ def test_what_is_deleted_by_then_is_not_read_again_and_nothing_else_is_missed() 
 
 
 def test_a_cursor_that_is_slower_than_trimming_goes_on_behind_what_is_deleted() -> None:
-    """The other replica has said it all: R16 deletes only what this node, too, needs no more."""
+    """The other replica has said it all: R16.5 deletes only what this node, too, needs no more."""
     world = ReadingNode()
     held = frozenset({(0, 1)})
     world.inlet.hold(frozenset(), held)

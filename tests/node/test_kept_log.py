@@ -1,4 +1,4 @@
-"""Where a start reads that may lose what the log no longer holds (R18)."""
+"""Where a start reads that may lose what the log no longer holds (R18.8)."""
 
 from __future__ import annotations
 

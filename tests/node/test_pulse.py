@@ -1,4 +1,4 @@
-"""Heartbeats while a turn takes long (R7)."""
+"""Heartbeats while a turn takes long (R7.2)."""
 
 from __future__ import annotations
 

@@ -366,7 +366,7 @@ def test_a_writer_that_another_one_fenced_gives_way(world: OnlyReplica, event: T
 
 
 def test_rows_of_an_aborted_transaction_that_hangs_never_come_to_be_seen(world: OnlyReplica) -> None:
-    """The next end of the same transactional id would end it, too: whoever takes over mends first (R10)."""
+    """The next end of the same transactional id would end it, too: whoever takes over mends first (R10.8)."""
     broker = world.log.broker
     made = list(transaction("app", "q", {FIRST: rows(FIRST, 99)}, Progress("a1", FIRST + 1, 0, 1), BUCKETS, KERNEL))
     epoch = broker.init_producer(world.spec.transactional_id)
@@ -395,7 +395,7 @@ def test_rows_that_are_in_memory_are_published_without_reading_them_again(
 def test_what_is_still_to_be_published_at_the_start_is_published_whole_however_little_goes_at_once(
     world: OnlyReplica,
 ) -> None:
-    """The writer learns from each transaction how far it came, not from what was asked of it (R10)."""
+    """The writer learns from each transaction how far it came, not from what was asked of it (R10.3)."""
     world.spec = replace(world.spec, timing=Timing(publish_buckets=2))
     world.said_before(*(StableBucket(1, FIRST + n, rows(FIRST + n, n)) for n in range(5)))
     marks = (Mark(0, SourceFold(BUCKETS.start(FIRST + 5))),)
@@ -406,7 +406,7 @@ def test_what_is_still_to_be_published_at_the_start_is_published_whole_however_l
 
 
 def test_a_writer_that_is_still_at_work_is_not_fenced(world: OnlyReplica) -> None:
-    """A large transaction may take longer than anybody's patience; fenced, it would only begin again (R10)."""
+    """A large transaction may take longer than anybody's patience; fenced, it would only begin again (R10.3)."""
     broker, id_ = world.log.broker, world.spec.transactional_id
     epoch = broker.init_producer(id_)
     made = list(transaction("app", "q", {FIRST: rows(FIRST, 1)}, Progress("a1", FIRST + 1, 0, 1), BUCKETS, KERNEL))
@@ -421,7 +421,7 @@ def test_a_writer_that_is_still_at_work_is_not_fenced(world: OnlyReplica) -> Non
 
 
 def test_a_writer_goes_on_behind_the_last_row_where_the_progress_is_garbage(world: OnlyReplica) -> None:
-    """Nobody could have closed the buckets that it names: the rows tell, and none comes twice (R10)."""
+    """Nobody could have closed the buckets that it names: the rows tell, and none comes twice (R10.6)."""
     for record in transaction("app", "q", {FIRST: rows(FIRST, 1)}, Progress("a1", FIRST + 1, 0, 1), BUCKETS, KERNEL):
         world.log.broker.append(record)
     world.log.broker.append(progress_record("app", "q", Progress("a1", FIRST + 900, 0, 1)))

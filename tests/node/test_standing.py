@@ -1,4 +1,4 @@
-"""What a standby says while its replica starts (R17)."""
+"""What a standby says while its replica starts (R17.10)."""
 
 from __future__ import annotations
 

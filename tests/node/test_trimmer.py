@@ -96,7 +96,7 @@ def test_what_is_not_published_yet_stays_in_the_topics_of_replicas() -> None:
 
 
 def test_only_what_the_own_replica_has_acknowledged_as_published_counts() -> None:
-    """It is in the log then, so that every take-over finds it (R10)."""
+    """It is in the log then, so that every take-over finds it (R10.7)."""
     world = TrimmedNode()
     world.all_say(40, published=60)
     world.says("q", 0, 40, number=2)

@@ -176,19 +176,19 @@ BUGS = (
         Worlds((), LATE, found=1, seeds=12, change=_started_without_heartbeats),
     ),
     Bug(
-        "4.0 a cursor beyond the end ends the replica",
+        "A0 a cursor beyond the end ends the replica",
         "liveness",
         _beyond_the_end_nothing_comes,
         Worlds(("made_again",), LATE, found=1),
     ),
     Bug(
-        "4.5 settings are read over the holes of compaction",
+        "A5 settings are read over the holes of compaction",
         "liveness",
         _settings_end_at_the_first_hole,
         Worlds((), LATE, found=1, seeds=12, change=_and_compacted),
     ),
     Bug(
-        "4.5 a heartbeat is the replica's that its key names",
+        "A5 a heartbeat is the replica's that its key names",
         "liveness",
         _any_key_will_do,
         Worlds(

@@ -1,4 +1,4 @@
-"""What a planted bug is: a rule of PROTOCOL.md that is switched off in the product, and who must notice that."""
+"""What a planted bug is: a rule of `docs/protocol` that is switched off in the product, and who must notice that."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 
 from tests.planted.worlds import IngressWorlds, Shown, Worlds
 
-NUMBERS = re.compile(r"(?:(?:[ABR]\d+|\d\.\d),? )+")
+NUMBERS = re.compile(r"(?:[ABR]\d+,? )+")
 EFFECTS = ("safety", "liveness", "quality")
 
 
@@ -28,7 +28,7 @@ class Bug:
     """A rule, how to switch it off, and who notices.
 
     Attributes:
-        rule: its numbers in PROTOCOL.md (or the section that states it), and what it says.
+        rule: its numbers in `docs/protocol`, and what it says.
         effect: what suffers: "safety" (what is called stable), "liveness" (it comes too late or never), "quality" (it
             could be better).
         plant: switches it off as long as the context lasts that it returns.
@@ -46,7 +46,7 @@ class Bug:
 
     @property
     def numbers(self) -> tuple[str, ...]:
-        """The rules and sections that its name begins with."""
+        """The rules that its name begins with."""
         found = NUMBERS.match(self.rule)
         return tuple(found.group().replace(",", "").split()) if found else ()
 

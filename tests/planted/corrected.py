@@ -219,13 +219,13 @@ BUGS = (
         Worlds(SOURCES, ("corrected",), found=1),
     ),
     Bug(
-        "4.4 a row's header has its stime",
+        "A4 a row's header has its stime",
         "safety",
         _stime_one_off,
         Worlds((), ("corrected",), found=1),
     ),
     Bug(
-        "4.4 a row has its bucket's timestamp",
+        "A4 a row has its bucket's timestamp",
         "safety",
         _stamped_a_bucket_late,
         Worlds((), ("corrected",), found=1),

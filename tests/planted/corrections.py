@@ -239,7 +239,7 @@ BUGS = (
         Worlds(SOURCES, ("label",), found=3, seeds=30),
     ),
     Bug(
-        "2.1 S never sees tentative input",
+        "A11 S never sees tentative input",
         "safety",
         _tentative_taints_stable,
         Worlds(SOURCES, ("stable", "exception"), found=3),
@@ -329,13 +329,13 @@ BUGS = (
         ),
     ),
     Bug(
-        "2.1 a replica says where its corrections start",
+        "A11 a replica says where its corrections start",
         "quality",
         lambda: _says_none(Undo),
         scene="lost_input",
     ),
     Bug(
-        "2.1 a replica says where its corrections end",
+        "A11 a replica says where its corrections end",
         "quality",
         lambda: _says_none(RecDone),
         scene="lost_during_stabilization",

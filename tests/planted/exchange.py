@@ -1,4 +1,4 @@
-"""Planted in streams that are written in a partition for each of their readers' (PROTOCOL 4.6)."""
+"""Planted in streams that are written in a partition for each of their readers' (A6.2)."""
 
 from __future__ import annotations
 
@@ -70,26 +70,26 @@ def _only_the_first_partition_of_a_peer() -> Any:
 WRONG = ("stable", "hole", "convergence", "exception", "client")
 BUGS = (
     Bug(
-        "4.6 dead letters go to the first partition",
+        "A6 dead letters go to the first partition",
         "quality",
         _letters_everywhere,
         Worlds(SOURCES, ("dead letters", "input"), found=1, seeds=30, nodes=2, change=_in_partitions),
     ),
     Bug(
-        "4.6 empty buckets are told to every partition",
+        "A6 empty buckets are told to every partition",
         "safety",
         _empty_buckets_are_the_first_ones_business,
         Worlds(SOURCES, WRONG, found=2, seeds=30, nodes=2, change=_in_partitions),
     ),
     Bug(
-        "4.6 rows fall by their key",
+        "A6 rows fall by their key",
         "safety",
         _divided_by_place,
         Worlds(SOURCES, WRONG, found=1, seeds=12, nodes=2, change=_in_partitions),
         scene="partitions",
     ),
     Bug(
-        "4.6 what a peer said is read in every partition",
+        "A6 what a peer said is read in every partition",
         "safety",
         _only_the_first_partition_of_a_peer,
         Worlds(SOURCES, WRONG, found=7, seeds=60, nodes=2, change=_pairs_in_partitions),

@@ -1,4 +1,4 @@
-"""Planted in ingresses: what they copy, where they go on, what they promise (PROTOCOL 4.8, B48 to B58)."""
+"""Planted in ingresses: what they copy, where they go on, what they promise (A8, B48 to B58)."""
 
 from __future__ import annotations
 
@@ -201,19 +201,19 @@ BUGS = (
         IngressWorlds("called late", ("cut_topic", "slow"), found=28),
     ),
     Bug(
-        "4.8 rows may come as late as the lateness",
+        "A8 rows may come as late as the lateness",
         "safety",
         _largest_without_lateness,
         IngressWorlds("called late", found=1),
     ),
     Bug(
-        "4.8 what retention took is named",
+        "A8 what retention took is named",
         "safety",
         _gaps_are_passed_over,
         IngressWorlds("copied 0 times", ("retention", "cut_topic", "kill"), found=18),
     ),
     Bug(
-        "4.8 a standby takes over",
+        "A8 a standby takes over",
         "liveness",
         _nobody_takes_over,
         IngressWorlds("no ingress owns", ("kill",), found=1),
@@ -231,7 +231,7 @@ BUGS = (
         IngressWorlds("called late", found=205, settings=True, seeds=300),
     ),
     Bug(
-        "4.8 nobody waits for what was given up",
+        "A8 nobody waits for what was given up",
         "liveness",
         _given_up_in_vain,
         IngressWorlds("of a partition that was given up", ("kill",), found=4, settings=True),
@@ -243,7 +243,7 @@ BUGS = (
         IngressWorlds("copied 0 times", found=2, settings=True),
     ),
     Bug(
-        "4.8 rows before an end that was told do not wait for others",
+        "A8 rows before an end that was told do not wait for others",
         "liveness",
         _rows_before_an_end_wait_for_others,
         script=Script(
@@ -251,7 +251,7 @@ BUGS = (
         ),
     ),
     Bug(
-        "4.8 what an input has says nothing when it is read again",
+        "A8 what an input has says nothing when it is read again",
         "safety",
         _what_an_input_has_counts_again,
         script=Script(
@@ -259,13 +259,13 @@ BUGS = (
         ),
     ),
     Bug(
-        "4.8 a backlog goes on as soon as what was written comes back",
+        "A8 a backlog goes on as soon as what was written comes back",
         "liveness",
         _what_came_back_of_a_backlog_waits,
         script=Script("tests/ingress/test_session.py::test_a_backlog_of_uneven_partitions_is_copied_in_step"),
     ),
     Bug(
-        "4.8 new partitions begin at their beginning",
+        "A8 new partitions begin at their beginning",
         "safety",
         _new_partitions_from_their_end,
         IngressWorlds("copied 0 times", ("grow",), found=1),

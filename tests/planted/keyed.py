@@ -1,4 +1,4 @@
-"""Planted in operators that keep rows: when a row of a join is decided (PROTOCOL 4.9)."""
+"""Planted in operators that keep rows: when a row of a join is decided (A9.2)."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def _edges_are_decided_a_bucket_early() -> Any:
 
 BUGS = (
     Bug(
-        "4.9 a left row without a pair is decided in the bucket of its result",
+        "A9 a left row without a pair is decided in the bucket of its result",
         "safety",
         _edges_are_decided_a_bucket_early,
         script=Script(

@@ -1,5 +1,5 @@
 """Planted in what keeps the lives of an app apart: records of another one, fencing at a reset, progress that nobody of
-this one can have written (PROTOCOL 4.0, R10)."""
+this one can have written (A0, R10)."""
 
 from __future__ import annotations
 
@@ -147,13 +147,13 @@ def _behind(scenario: Scenario) -> Scenario:
 ONE = ("reset",)
 BUGS = (
     Bug(
-        "4.0 a source's records of another life are nothing",
+        "A0 a source's records of another life are nothing",
         "safety",
         lambda: _owned(r"sim\.s\d+"),
         Worlds(ONE, ("input", "stable", "hole", "client"), found=2, change=_taken_over),
     ),
     Bug(
-        "4.0 what replicas of another life said is nothing",
+        "A0 what replicas of another life said is nothing",
         "liveness",
         lambda: _owned(r"sim\.\w+\.r\d+"),
         Worlds(
@@ -166,7 +166,7 @@ BUGS = (
         ),
     ),
     Bug(
-        "4.0 heartbeats of another life are nothing",
+        "A0 heartbeats of another life are nothing",
         "liveness",
         lambda: _owned(r"sim\.control"),
         Worlds(
@@ -178,25 +178,25 @@ BUGS = (
         ),
     ),
     Bug(
-        "4.0 progress of another life is nothing",
+        "A0 progress of another life is nothing",
         "safety",
         lambda: _owned(r"sim\.\w+\.progress"),
         Worlds(ONE, ("corrected", "convergence", "dead letters"), found=1, seeds=20, change=_scribbled()),
     ),
     Bug(
-        "4.0 who belongs to a life that is over ends by name",
+        "A0 who belongs to a life that is over ends by name",
         "liveness",
         _nobody_ends_by_name,
         Worlds(ONE, ("life", "convergence"), found=1, change=_world(_at("reset", 4, 7, "replica"))),
     ),
     Bug(
-        "4.0 nobody ends by name while its life goes on",
+        "A0 nobody ends by name while its life goes on",
         "liveness",
         _a_topic_made_again_is_another_life,
         Worlds(("made_again",), ("life",), found=1),
     ),
     Bug(
-        "4.0 a reset fences who writes",
+        "A0 a reset fences who writes",
         "safety",
         _nobody_is_fenced,
         Worlds(

@@ -7,17 +7,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from functools import cache
-from pathlib import Path
 
+from tests.guards import rules as protocol
 from tests.planted import BUGS
 from tests.planted.bug import EFFECTS, Bug
 from tests.planted.worlds import IngressWorlds
 
-PROTOCOL = Path(__file__).parents[2] / "PROTOCOL.md"
 HEAD = """# Rules, and who notices that one is broken
 
-Tests switch off one rule of [PROTOCOL.md](../../PROTOCOL.md) at a time in the product (*planted bugs*,
+Tests switch off one rule of the [protocol](../protocol/README.md) at a time in the product (*planted bugs*,
 `tests/planted/`) and run what must notice that. A bug is of *safety* if what is called stable would be wrong, of
 *liveness* if results would come too late or never, of *quality* if they could be better. This page is generated from
 the code: `python -m tests.planted.page > docs/evidence/rules.md`.
@@ -33,10 +31,9 @@ Changes that a tool makes everywhere in the code, whatever the rule, are another
 
 """
 GROUPS = (
-    ("A", "Records of sources and streams (sections 4.2, 4.3)"),
-    ("R", "Rules of a replica (section 2.3)"),
-    ("B", "Reasons (section 5)"),
-    ("", "Sections without numbered rules"),
+    ("A", "What records and results mean"),
+    ("R", "Rules of a replica"),
+    ("B", "Reasons"),
 )
 UNBROKEN = """## Rules that no planted bug breaks
 
@@ -73,7 +70,7 @@ def _by_effect(bugs: Iterable[Bug]) -> list[str]:
 
 
 def _group(letter: str, title: str) -> str:
-    bugs = sorted((bug for bug in BUGS if letter == re.sub(r"[\d.]+", "", bug.numbers[0])), key=_place)
+    bugs = sorted((bug for bug in BUGS if letter == bug.numbers[0][0]), key=_place)
     rows = (f"| {bug.rule} | {bug.effect} | {_script(bug)} | {_scene(bug)} | {_worlds(bug)} |\n" for bug in bugs)
     return f"## {title}\n\n| rule | effect | script | transcript | worlds |\n|---|---|---|---|---|\n" + "".join(rows)
 
@@ -106,19 +103,9 @@ def broken() -> set[str]:
     return {number for bug in BUGS for number in bug.numbers}
 
 
-@cache
 def rules() -> dict[str, str]:
-    """Number -> what PROTOCOL.md calls the rule, or says of it, in its order."""
-    text = PROTOCOL.read_text(encoding="utf-8")
-    records = re.findall(r"(?m)^## \d\.\d (.+) \((A\d+)\)", text)
-    steps = re.findall(r"(?m)^- \*\*(R\d+) (.+?)\.?\*\*", text)
-    reasons = re.findall(r"(?m)^\| (B\d+) \| (.+?) \|", text)
-    return {number: title for title, number in records} | dict(steps) | dict(reasons)
-
-
-def sections() -> set[str]:
-    """Numbers of its sections."""
-    return set(re.findall(r"(?m)^#+ (\d\.\d)\b", PROTOCOL.read_text(encoding="utf-8")))
+    """Number -> what the protocol calls the rule, or says of it, in its order. Parts of rules are left out."""
+    return {n: rule.title or rule.sentence for n, rule in protocol.rules().items() if "." not in n}
 
 
 if __name__ == "__main__":

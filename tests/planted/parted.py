@@ -1,4 +1,4 @@
-"""Planted in what partitions of sources and nodes read and tell (PROTOCOL 4.6)."""
+"""Planted in what partitions of sources and nodes read and tell (A6)."""
 
 from __future__ import annotations
 
@@ -42,13 +42,13 @@ def _a_source_lies_in_its_first_partition() -> Any:
 
 BUGS = (
     Bug(
-        "4.6 of partitions that read one source the first tells its dead letters",
+        "A6 of partitions that read one source the first tells its dead letters",
         "quality",
         every_reader_tells_dead_letters,
         Worlds(("garbage", *SOURCES), ("dead letters", "input"), found=2, seeds=30, nodes=3, change=_parted),
     ),
     Bug(
-        "4.6 partition i of a source lies in partition i of its topic",
+        "A6 partition i of a source lies in partition i of its topic",
         "safety",
         _a_source_lies_in_its_first_partition,
         Worlds(

@@ -107,7 +107,7 @@ BUGS = [
         Worlds(CRASHES, ("input",), found=1, change=_bad),
     ),
     Bug(
-        "4.6 of nodes that read one source the first tells its dead letters",
+        "A6 of nodes that read one source the first tells its dead letters",
         "safety",
         every_reader_tells_dead_letters,
         Worlds(CRASHES, ("input", "dead letters"), found=1, change=_shared),

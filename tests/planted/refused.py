@@ -28,13 +28,13 @@ def _outputs_in_one_part() -> Any:
 
 BUGS = (
     Bug(
-        "4.5 topics take records of any time",
+        "A5 topics take records of any time",
         "liveness",
         _the_clusters_bounds_of_time,
         Worlds(("wall_clock",), ("convergence", "delay", "end", "buffers"), found=1, seeds=20),
     ),
     Bug(
-        "4.3 an output that is too large for a record is split",
+        "A3 an output that is too large for a record is split",
         "liveness",
         _outputs_in_one_part,
         Worlds(("big",), ("convergence", "end", "delay"), found=1, seeds=20),

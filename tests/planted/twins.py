@@ -1,4 +1,4 @@
-"""Planted in what two processes of one replica index say at once, even with one number (PROTOCOL 4.3, B30)."""
+"""Planted in what two processes of one replica index say at once, even with one number (A3.3, B30)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""When heartbeats, progress, acknowledgements and commits may wait for the next turn (R7)."""
+"""When heartbeats, progress, acknowledgements and commits may wait for the next turn (R7.4)."""
 
 from __future__ import annotations
 

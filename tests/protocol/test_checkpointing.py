@@ -1,4 +1,4 @@
-"""When a checkpoint is taken and may become durable (R12, B1)."""
+"""When a checkpoint is taken and may become durable (R12.1, B1)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a replica says that begins with nothing where its inputs stand (R18)."""
+"""What a replica says that begins with nothing where its inputs stand (R18.3)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""When a replica sends a heartbeat (R7)."""
+"""When a replica sends a heartbeat (R7.1)."""
 
 from __future__ import annotations
 

@@ -195,7 +195,7 @@ class Lives(RuleBasedStateMachine):
 
 
 class LivesWithStandby(Lives):
-    """The same where one of them speaks for both (R17)."""
+    """The same where one of them speaks for both (R17.1)."""
 
     role = Role.STANDS_BY
 

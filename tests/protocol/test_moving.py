@@ -1,5 +1,5 @@
-"""A replica that runs moves (R17): a new incarnation catches up unheard, and then goes on in the place of the one that
-ran; its peers never see the node without one that runs."""
+"""A replica that runs moves (R17.16): a new incarnation catches up unheard, and then goes on in the place of the one
+that ran; its peers never see the node without one that runs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How many rows a turn runs (R4, "Pace")."""
+"""How many rows a turn runs (R4.5, "Pace")."""
 
 from __future__ import annotations
 

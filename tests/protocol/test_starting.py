@@ -102,7 +102,7 @@ def test_a_checkpoint_is_taken_as_soon_as_the_replica_is_stable_again() -> None:
     cut(world, 2_000 * MS, 5_000 * MS, 1)
     world.run(6_000 * MS)
     assert settled(world)
-    assert [c.bucket for c in world.checkpoints.values() if c.bucket >= 49], "a peer may adopt it (R14)"
+    assert [c.bucket for c in world.checkpoints.values() if c.bucket >= 49], "a peer may adopt it (R14.3)"
 
 
 def test_a_checkpoint_waits_until_the_own_heartbeat_is_read_back() -> None:

@@ -1,4 +1,4 @@
-"""What was said before a start is run again and not said again (R17): nothing else differs."""
+"""What was said before a start is run again and not said again (R17.15): nothing else differs."""
 
 from __future__ import annotations
 

@@ -196,7 +196,7 @@ class ToyWorld:
     # Oracles ----------------------------------------------------------------------------------------------------------
 
     def check(self) -> None:
-        """PROTOCOL.md, "What must hold": raises Broken."""
+        """What must hold (A10): raises Broken."""
         for index in self.topics:
             self._check_topic(index)
         corrected = self.corrected

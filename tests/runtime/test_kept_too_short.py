@@ -1,5 +1,5 @@
 """Queries of guarantee "gap" whose source was deleted beyond what they need, on a real broker: they begin anew, and
-what is lost is named (R18). Whatever is stable is compared with plain arithmetic on what was sent."""
+what is lost is named (R18.8). Whatever is stable is compared with plain arithmetic on what was sent."""
 
 from __future__ import annotations
 

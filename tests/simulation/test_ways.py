@@ -1,4 +1,4 @@
-"""The way of recovery of a node changes while it runs (R17); with each, a query may name what it lacks (R18)."""
+"""The way of recovery of a node changes while it runs (R17.17); with each, a query may name what it lacks (R18)."""
 
 from __future__ import annotations
 

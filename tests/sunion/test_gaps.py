@@ -1,4 +1,4 @@
-"""Gaps as readers of a stream take them: the stable bucket counts wherever it is there (R18)."""
+"""Gaps as readers of a stream take them: the stable bucket counts wherever it is there (R18.5)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a publisher refused, in the fold: once, at its position, in a bucket of its own (PROTOCOL 4.2)."""
+"""What a publisher refused, in the fold: once, at its position, in a bucket of its own (A2.2)."""
 
 from __future__ import annotations
 

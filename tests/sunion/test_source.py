@@ -1,4 +1,4 @@
-"""The fold of a source's log, row by row of its table (PROTOCOL.md, source records)."""
+"""The fold of a source's log, row by row of its table (A2.2)."""
 
 from __future__ import annotations
 

@@ -287,7 +287,7 @@ def test_whoever_dies_lags_or_repeats_the_stream_is_read_once_and_whole(data: st
 
 
 def test_the_end_opens_no_bucket_and_closes_none_that_was_open() -> None:
-    """Else what waited before the end, read in one turn with it, would be said as if nobody had waited (R1, B12)."""
+    """Else what waited before the end, read in one turn with it, would be said as if nobody had waited (R1.2, B12)."""
     fold = StreamFold("s", 1, 0, last=100)
     fold.read([(0, stable(0)), (0, StableRange(1, 1, 4)), (0, StableRange(1, 4, 100))])
     assert (fold.next, fold.top) == (100, 4)

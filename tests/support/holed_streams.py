@@ -82,7 +82,7 @@ def lives(draw: st.DrawFn, replicas: int, partitions: int = 1) -> Lives:
 
 
 def records(said: Said, feed: Feed) -> list[NewRecord]:
-    """What of it lies in the log, by the table of PROTOCOL 4.3. Every other bucket with output comes in two parts."""
+    """What of it lies in the log, by the table of A3.1. Every other bucket with output comes in two parts."""
     stamp = BUCKETS.timestamp_ms(said.end - 1)
     if not busy(said.first):
         return [NewRecord(feed, pack(RangeHeader("a1", said.inc, said.first, said.end, 0)), timestamp_ms=stamp)]

@@ -134,7 +134,7 @@ def test_a_running_app_is_clean_and_so_it_is_afterwards(
 
 
 def envelope(app: RunningApp, *header: object) -> bytes:
-    """By the table of PROTOCOL.md."""
+    """By the table of A3.1."""
     body = msgspec.msgpack.encode([header[0], app.state.app_uid, *header[1:]])
     return struct.pack(">2sBI", b"BZ", 2, len(body)) + body
 

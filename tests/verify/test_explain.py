@@ -250,7 +250,7 @@ def test_a_second_stage_cannot_have_had_what_nobody_said() -> None:
 
 
 def test_what_a_second_stage_may_have_had_and_was_deleted_is_no_proof_against_it() -> None:
-    """A stream was trimmed before the one that was made of it (R16)."""
+    """A stream was trimmed before the one that was made of it (R16.5)."""
     had = Had(PARTED, "one", 0)
     for start, answer in ((min(BUCKETS), Answer.NO), (max(BUCKETS) + 1, Answer.DELETED)):
         deleted = Explainer(had.truth, Statements({}, dict.fromkeys(had.network.pieces(0), start)))

@@ -1,4 +1,4 @@
-"""Gaps as the checker sees them: no hole where they are named, and nothing is published inside (R18)."""
+"""Gaps as the checker sees them: no hole where they are named, and nothing is published inside (R18.7)."""
 
 from __future__ import annotations
 

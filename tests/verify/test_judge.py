@@ -534,7 +534,7 @@ def test_a_replica_that_has_stood_by_meanwhile_begins_anew() -> None:
 
 
 def test_an_incarnation_may_have_diverged_before_it_says_anything() -> None:
-    """It could not read all of what had been said before its start (R17): nobody heard what it ran there."""
+    """It could not read all of what had been said before its start (R17.15): nobody heard what it ran there."""
     for inc, found in ((2, False), (1, True)):
         world = good()
         for records in world.replicas:

@@ -41,7 +41,7 @@ Row = tuple[int, float, int]
 
 
 def envelope(*header: object, payload: bytes = b"", life: str = LIFE) -> bytes:
-    """By the table of PROTOCOL.md."""
+    """By the tables of A4."""
     body = msgspec.msgpack.encode([header[0], life, *header[1:]])
     return struct.pack(">2sBI", b"BZ", 2, len(body)) + body + payload
 

@@ -1,5 +1,5 @@
 """What the end of a window with many keys does to a replica: how long its loop stands still, for how long neither a
-turn ends nor a heartbeat is sent, and for how long no heartbeat is, by which peers tell whether it lives (R7, R8).
+turn ends nor a heartbeat is sent, and for how long no heartbeat is, by which peers tell whether it lives (R7.1, R8.1).
 
 The window is filled ahead, half a second short of its end; then a bucket comes every 100 ms, as if it were live, while
 a loop like a replica's runs in another process (`stalls`).

@@ -1,4 +1,4 @@
-"""Files of checkpoints: a base holds a state, an increment what the state has since the file before it (R12).
+"""Files of checkpoints: a base holds a state, an increment what the state has since the file before it (R12.2).
 
 An increment's name has its base's bucket, so that it is known without reading which files go together; its content has
 the hash of the file before it. So one that is torn, missing or another than it was is noticed, and a start uses what
@@ -82,7 +82,7 @@ class LoadedCheckpoint:
 
     @property
     def whole(self) -> bool:
-        """Whether it holds the state of its frontier; else a start from it rebuilds that (R17)."""
+        """Whether it holds the state of its frontier; else a start from it rebuilds that (R17.14)."""
         return self.said <= self.bucket
 
     @property

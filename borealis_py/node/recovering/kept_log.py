@@ -1,4 +1,4 @@
-"""Where a start may read that finds what its checkpoint needs deleted, and may lose what it cannot have (R18)."""
+"""Where a start may read that finds what its checkpoint needs deleted, and may lose what it cannot have (R18.8)."""
 
 from __future__ import annotations
 

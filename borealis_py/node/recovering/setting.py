@@ -81,5 +81,5 @@ def paced(timing: Timing, plan: RecoveryPlan) -> Timing:
 
 def increments_of(plan: RecoveryPlan) -> int:
     """How many increments at most follow a base, by the way of recovery. Only a passive standby needs a checkpoint so
-    often; the others' are rare, and where each is whole less of the log is kept for an old one (R16)."""
+    often; the others' are rare, and where each is whole less of the log is kept for an old one (R16.2)."""
     return min(INCREMENTS_MAX, INCREMENTS_US // plan.sync_us) if plan.way is RecoveryWay.PASSIVE_STANDBY else 0

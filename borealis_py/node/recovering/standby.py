@@ -1,4 +1,4 @@
-"""A standby that does not compute: the loop around `IdleStandby`. Its turns cost a few heartbeats (R17)."""
+"""A standby that does not compute: the loop around `IdleStandby`. Its turns cost a few heartbeats (R17.5)."""
 
 from __future__ import annotations
 
@@ -152,7 +152,7 @@ class Standby:
             self._unread_to = None  # nobody is heard then
 
     def _acknowledge(self, now: MonotonicUs) -> None:
-        """Say what the replica that runs says: a start of this one would begin where that one's would (R16)."""
+        """Say what the replica that runs says: a start of this one would begin where that one's would (R17.13)."""
         trimming, runner = self._spec.trimming, self.state.control.roles.runner
         if trimming is None or self._acknowledging is None or runner is None or not self.state.control.echoed:
             return

@@ -1,4 +1,4 @@
-"""Where an incarnation begins: at a checkpoint, its own or a peer's, else at the origin (R11, R17, B45)."""
+"""Where an incarnation begins: at a checkpoint, its own or a peer's, else at the origin (R11.2, R17.13, B45)."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def rebuild_buckets(spec: ReplicaSpec, kernel: Kernel) -> int | None:
 
 
 def new_identity(spec: ReplicaSpec, reader: InputReader, appender: Appender, uid: str) -> Identity:
-    """Take the highest incarnation + 1, and say so in the settings (R11). Raises LogError."""
+    """Take the highest incarnation + 1, and say so in the settings (R11.1). Raises LogError."""
     inc = reader.read_control() + 1
     value = encode(Incarnation(spec.app_uid, inc, uid))
     appender.append(NewRecord(spec.settings_feed, value, f"incarnation/{spec.node}/{spec.replica}".encode()))
@@ -147,7 +147,7 @@ class Starting:
         raise lost
 
     def _present(self, start: StartPoint) -> StartPoint:
-        """Begin where the inputs stand, with nothing; read from `start` on (R18). Raises LogError."""
+        """Begin where the inputs stand, with nothing; read from `start` on (R18.3). Raises LogError."""
         spec = self._spec
         asked = range(spec.replicas) if spec.recovery.stands_by else [spec.replica]
         said = [end for k in asked if (end := self._said_to(k)) is not None]

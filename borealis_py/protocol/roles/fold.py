@@ -1,4 +1,4 @@
-"""Who of a node's replicas runs, where one speaks for all (R17). Pure: a fold of the control log, like the queue.
+"""Who of a node's replicas runs, where one speaks for all (R17.2). Pure: a fold of the control log, like the queue.
 
 Roles are advice. Two replicas that run for a while cost work and say the same, since stable buckets are the same bits.
 """

@@ -1,4 +1,4 @@
-"""A standby that does not compute: it hears who runs, and says that it lives (R17)."""
+"""A standby that does not compute: it hears who runs, and says that it lives (R17.5)."""
 
 from __future__ import annotations
 

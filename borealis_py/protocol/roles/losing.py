@@ -1,4 +1,4 @@
-"""What an incarnation has lost that begins with nothing, where its inputs stand (R18; Hwang et al., ICDE 2005, 4.1).
+"""What an incarnation has lost that begins with nothing, where its inputs stand (R18.3; Hwang et al., ICDE 2005, 4.1).
 
 ARRIVING --all read that the logs held at the start, and its bucket opened--> not WHOLE --F_s at `whole`--> WHOLE
 """

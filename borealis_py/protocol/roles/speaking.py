@@ -1,5 +1,5 @@
-"""What of its output a replica says: nothing while it stands by, nothing that was said before its start (R17), nothing
-as stable that stands on lost buckets (R18).
+"""What of its output a replica says: nothing while it stands by, nothing that was said before its start (R17.1),
+nothing as stable that stands on lost buckets (R18.4).
 
 STANDS BY --takes over: says what the one that ran has not said--> RUNS --another one runs--> ends (StepBack)
 MOVES --has caught up with its former incarnation: the same--> RUNS; MOVES --that one does not run--> ends (StepBack)
@@ -52,7 +52,7 @@ class Speaking:
         self._timing = timing
         self._ops = ops
         self._said_before = output.stable
-        """Buckets below this one were written before the start (R12, R17)."""
+        """Buckets below this one were written before the start (R12.1, R17.15)."""
         self._moves = role is Role.MOVES
         """Whether its former incarnation runs elsewhere until this one has caught up."""
         self._one_runs = role is not Role.ALWAYS_RUNS
@@ -66,7 +66,7 @@ class Speaking:
         """Token and time of each record emitted while standing by, in the order of tokens. Empty while it runs."""
         behind = start.own is not None and start.own < start.bucket and not start.present
         self._backfill = start if behind else None
-        """The start whose outputs are still to be written (R14); None: there are none, or no longer."""
+        """The start whose outputs are still to be written (R14.4); None: there are none, or no longer."""
 
     def turn(self, now: MonotonicUs, control: ControlFold, f_s: Bucket) -> list[Effect]:
         """Take over, or step back, by what the control log says; say what a start has to say first. `f_s`: it has run
@@ -130,7 +130,7 @@ class Speaking:
         return [StepBack(f"replica {runner.replica} runs")]
 
     def _say_backfill(self) -> list[Effect]:
-        """What a peer said below its checkpoint, so that the own topic has no hole there (R14)."""
+        """What a peer said below its checkpoint, so that the own topic has no hole there (R14.4)."""
         start, self._backfill = self._backfill, None
         if start is None:
             return []
@@ -160,7 +160,7 @@ class Speaking:
         return [effect for record in said for effect in self.say(record)]
 
     def arrived(self, at: Bucket) -> list[Effect]:
-        """It runs from bucket `at` on: say what is lost before (R18)."""
+        """It runs from bucket `at` on: say what is lost before (R18.3)."""
         self.losing.arrived(at)
         first, whole = self._output.stable, self.losing.whole
         if whole <= first:
@@ -172,7 +172,7 @@ class Speaking:
     def last_words(
         self, first: int, end: int, outputs: Mapping[int, Output], waited_us: Callable[[int], int]
     ) -> list[Effect]:
-        """Emit as tentative what has just run on complete input, and on a state that lacks lost buckets (R18). Empty
+        """Emit as tentative what has just run on complete input, and on a state that lacks lost buckets (R18.4). Empty
         buckets too: a view would wait for them."""
         effects: list[Effect] = []
         for bucket in map(Bucket, range(max(first, self._output.stable), min(end, self.losing.whole))):
@@ -234,7 +234,7 @@ class Speaking:
 
     def run_to(self, first: Bucket, end: Bucket) -> Bucket:
         """Up to where of [first, end) to run complete buckets at once at most: of those that stand on lost ones each is
-        a record, empty or not (R18)."""
+        a record, empty or not (R18.4)."""
         return end if first >= self.losing.whole else Bucket(min(end, first + self.slice_most))
 
     @property

@@ -1,6 +1,6 @@
-"""The meaning of the acknowledgements in the log, record by record (R16). Pure.
+"""The meaning of the acknowledgements in the log, record by record (R16.10). Pure.
 
-Liveness is local (R8): a replica is silent once this reader has read back an acknowledgement of its own that it sent
+Liveness is local (R8.1): a replica is silent once this reader has read back an acknowledgement of its own that it sent
 `silence_us` after it last heard that replica. All lie in one log, so whatever the other one said until then has been
 read, however long the reader itself was away.
 """

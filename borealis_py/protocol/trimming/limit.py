@@ -2,8 +2,8 @@
 
 The least of what anybody may still read decides; on any doubt nothing goes. Who may read what:
 
-- a source: each replica of each node that reads it, from its oldest kept checkpoint (R11, R12). A redo reads from F_s,
-  which is not below it. If it is to be audited, also the next audit of each query that its rows come to.
+- a source: each replica of each node that reads it, from its oldest kept checkpoint (R11.2, R12.2). A redo reads from
+  F_s, which is not below it. If it is to be audited, also the next audit of each query that its rows come to.
 - a replica's topic: each replica of each node that reads the stream, likewise (R5); peers that take over a checkpoint,
   from their own F_s (R14), and those that start from one, from their own bucket (B45); whoever publishes, from the
   progress (R10); a new live subscriber, from there, too. Subscribers say nothing: one that falls behind what is kept

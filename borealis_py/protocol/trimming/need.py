@@ -1,4 +1,4 @@
-"""What one replica may still read, as it says itself: its acknowledgement, level 1 of Hwang et al. (R16). Pure."""
+"""What one replica may still read, as it says itself: its acknowledgement, level 1 of Hwang et al. (R16.2). Pure."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class ReplicaName:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Need:
-    """What a start from a replica's oldest kept checkpoint reads. Any other start of it reads less (R11, R12).
+    """What a start from a replica's oldest kept checkpoint reads. Any other start of it reads less (R11.2, R12.2).
 
     Attributes:
         inc, uid: the incarnation that says it. number: of its acknowledgement within the incarnation, from 1.
@@ -83,7 +83,7 @@ class Needs:
 def least(kept: Iterable[KeptCheckpoint], origin: Bucket, sources: int, keep: int) -> KeptCheckpoint:
     """The start that reads most, of the checkpoints that a replica keeps.
 
-    Any of them may turn out to be torn, so a replica with fewer than `keep` may have to start from the origin (R11).
+    Any of them may turn out to be torn, so a replica with fewer than `keep` may have to start from the origin (R11.2).
     """
     found = sorted(kept, key=lambda k: k.bucket)
     if len(found) < keep:

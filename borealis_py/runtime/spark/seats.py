@@ -1,4 +1,4 @@
-"""Where the replicas of an application run: each has a seat, a slot of its own or the standby task (R17). Pure: no
+"""Where the replicas of an application run: each has a seat, a slot of its own or the standby task (R17.16). Pure: no
 Spark, no clock, no threads.
 
 Standbys that do not compute share the standby task. One that begins to run does so there, at once, and moves to a slot

@@ -1,4 +1,4 @@
-"""Judges a finished world: every oracle of PROTOCOL 3, node by node, against the naive recomputation."""
+"""Judges a finished world: every oracle (A10), node by node, against the naive recomputation."""
 
 from __future__ import annotations
 

@@ -49,7 +49,7 @@ class DelayChecks:
 
     def judge(self) -> None:
         s = self.scenario
-        if self._memory_is_enough:  # a throttled source counts as unreachable (R6)
+        if self._memory_is_enough:  # a throttled source counts as unreachable (R6.2)
             for plan in s.nodes:
                 for k in range(plan.replicas):
                     self._needless(plan, k)
@@ -123,7 +123,7 @@ class DelayChecks:
                 raise Violation("avoidable", detail, bucket)
 
     def _limit(self, node: str, bucket: int, at: int) -> int:
-        """Until when this node may wait for the bucket under any threshold in force by `at` (R13), minus the time to
+        """Until when this node may wait for the bucket under any threshold in force by `at` (R13.1), minus the time to
         look.
         """
         s, wiring = self.scenario, self.world.wiring

@@ -1,4 +1,4 @@
-"""What must hold at every moment of a replica's life (PROTOCOL 3): checked after each of its turns."""
+"""What must hold at every moment of a replica's life (A10): checked after each of its turns."""
 
 from __future__ import annotations
 
@@ -131,8 +131,8 @@ class Invariants:
         self._memory(name, manager)
 
     def _memory(self, name: str, manager: Manager) -> None:
-        """R6, counted independently where memory is short: all rows within the limit; tentative rows that are not used
-        next only if there is room, or up to a quarter of it.
+        """R6.2, counted independently where memory is short: all rows within the limit; tentative rows that are not
+        used next only if there is room, or up to a quarter of it.
         """
         budget = manager.timing.buffer_rows_max
         if budget >= ENDLESS_ROWS:

@@ -1,4 +1,4 @@
-"""Invariants of the log of a finished world (PROTOCOL 3).
+"""Invariants of the log of a finished world (A10).
 
 Written against the protocol's statements, not against the code: `reference_model` computes the expected results.
 `checkers.observer` and `checkers.invariants` check what must hold at every moment.
@@ -88,7 +88,7 @@ def inputs(
             them.
         known: all boundaries that its publishers promised are in the log.
         taken: whether a valid item must not be late.
-        gaps: buckets that this node has published as lost (R18).
+        gaps: buckets that this node has published as lost (R18.7).
     """
     told = Counter[int]()
     for record in letters:

@@ -1,4 +1,4 @@
-"""Audits of a simulated world: `borealis audit --advance`, every now and then (R16).
+"""Audits of a simulated world: `borealis audit --advance`, every now and then (R16.7).
 
 Each replays from where the last one ended, keeps where it ends, and then says so to whoever trims sources. All chance
 here is of its own, so that worlds live as they would without audits, but for what is deleted.

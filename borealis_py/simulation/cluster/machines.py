@@ -23,7 +23,7 @@ from borealis_py.simulation.violation import Violation
 from sunion.errors import RetentionLost
 
 MOVES = 0.7
-"""How often a successor that starts while its replica runs is one that moves (R17)."""
+"""How often a successor that starts while its replica runs is one that moves (R17.16)."""
 
 
 def _known_to_be_over(wiring: Builder, told: bool, why: str) -> None:

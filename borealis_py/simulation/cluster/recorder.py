@@ -100,7 +100,7 @@ class Recording:
     `says_from`: what lies below was said before its start. `opened`: where each feed was opened first.
     `computes_unheard`: it may stand by while it computes, so what it says does not show what it does. `stood_by`: it
     goes on with the number of the standby that it was. `arrives`: it begins where its inputs stand, once it has read
-    them and its first bucket was opened; `placed`, `arrived`: in which turns; None: not yet (R18). `all_run`: by
+    them and its first bucket was opened; `placed`, `arrived`: in which turns; None: not yet (R18.3). `all_run`: by
     the way in which its node recovers, all replicas do.
     """
 

@@ -1,5 +1,5 @@
 """Several lives of an app in one world: a reset deletes and recreates all topics under a new `app_uid`, while parts of
-the previous life continue, and learn of it later or not at all (PROTOCOL 4.0).
+the previous life continue, and learn of it later or not at all (A0).
 
 A world with resets is a sequence of worlds on the same log. Every oracle judges each up to its end. Survivors of it
 must end by name; the next life must satisfy the same oracles as any.

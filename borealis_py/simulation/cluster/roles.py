@@ -216,7 +216,7 @@ class ReplicaProcess(Process):
         after: called after each turn.
         busy_us: how long the work of the turn that has just run takes.
         stood_by: the standby that the process was.
-        moves: its former incarnation runs elsewhere; it catches up with that, and goes on in its place (R17).
+        moves: its former incarnation runs elsewhere; it catches up with that, and goes on in its place (R17.16).
     """
 
     def __init__(
@@ -296,7 +296,7 @@ class ReplicaProcess(Process):
 
     @property
     def silent(self) -> bool:
-        """Whether it is in a turn that takes longer than it sends heartbeats meanwhile (R7)."""
+        """Whether it is in a turn that takes longer than it sends heartbeats meanwhile (R7.2)."""
         return self._takes_us > self.replica.spec.timing.pulse_max_us and self.ticker.not_before > self.scheduler.now_us
 
     def _pulse(self, until: int) -> None:

@@ -36,7 +36,7 @@ _MADE_AGAIN = re.compile(r"made again: (.*?\[\d+\]) ")
 
 @dataclass(slots=True)
 class InputJudged:
-    """What an input's log holds by the rules of PROTOCOL 4.2. `numbers`: of its rows. `letters`: (reason, bytes, topic
+    """What an input's log holds by the rules of A2. `numbers`: of its rows. `letters`: (reason, bytes, topic
     id) of what its ingresses refused. `broken`: what must not be in it. `first`: the first offset named for each
     partition, and the topic id with it. `boundary`: the last promise. `end_at`: the offset of END; None: it is not
     there."""
@@ -225,7 +225,7 @@ def _partitions(lives: Sequence[TopicLife]) -> Iterator[tuple[TopicLife, Partiti
 
 def _unwatched(scenario: IngressScenario) -> bool:
     """Whether an ingress that read the topic when it was made again may not have looked in between: then rows of it may
-    be copied at the old offsets, and again, or come late (PROTOCOL 4.8)."""
+    be copied at the old offsets, and again, or come late (A8.11)."""
     if (again := scenario.made_again) is None or again.down:
         return False
     begin_us, end_us = again.at_us - OBEYED_US, again.again_us + OBEYED_US

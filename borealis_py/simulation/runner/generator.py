@@ -279,8 +279,8 @@ def _exchanges(seed: int, plans: tuple[SimulatedNode, ...]) -> tuple[SimulatedNo
 
 
 def parted(rng: random.Random, scenario: Scenario) -> Scenario:
-    """The scenario with partitioned sources and cut nodes: each partition is a source, or a node, of its own (PROTOCOL
-    4.6).
+    """The scenario with partitioned sources and cut nodes: each partition is a source, or a node, of its own
+    (A6).
     """
     counts = {name: PARTS if rng.random() < 0.5 else 1 for name in scenario.source_names}
     *cut, _ = scenario.nodes

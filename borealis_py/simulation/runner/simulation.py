@@ -127,14 +127,14 @@ class Simulation:
         ways = self.world.ways.values()
         told = 5 if any(way.idles for way in ways) else 3  # a standby says again what was said (R17)
         forgets = any(way.way is RecoveryWay.AMNESIA for way in ways)
-        # A replica that has lost buckets takes no checkpoint before its state is whole (R18).
+        # A replica that has lost buckets takes no checkpoint before its state is whole (R18.4).
         whole_us = self._scenario.span * self._scenario.width_us if forgets else 0
         return self._renewed_us + told * retain.every_us + whole_us + STAYS_US
 
     @property
     def _nothing_held(self) -> bool:
         """Whether no replica holds what it may still need: what is lost may end a minute ahead, since deleted records
-        may have had rows until then (R18)."""
+        may have had rows until then (R18.9)."""
         running = [process.replica.manager for machine in self.world.replicas for process in machine.replicas]
         return all(manager.losing.whole <= manager.f_s <= manager.complete for manager in running)
 

@@ -174,7 +174,7 @@ class Jobs:
 
 
 class Checkpoints:
-    """R14: a replica that is STABLE again saves a checkpoint as soon as the log has acknowledged everything below it;
+    """R14.3: a replica that is STABLE again saves a checkpoint as soon as the log has acknowledged everything below it;
     if another checkpoint was pending until then, one of the next turn's frontier.
     """
 

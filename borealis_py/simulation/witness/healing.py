@@ -1,7 +1,7 @@
-"""How soon a healed world must be well: all replicas STABLE, current and published (PROTOCOL 3).
+"""How soon a healed world must be well: all replicas STABLE, current and published (A10).
 
 Derived from the protocol's constants. The first replica of a node may wait for a head that has died or hangs (T); once
-it is STABLE it saves a checkpoint, and the others adopt that, all at once (R14); nodes of a chain correct while those
+it is STABLE it saves a checkpoint, and the others adopt that, all at once (R14.3); nodes of a chain correct while those
 before them still do.
 """
 
@@ -34,7 +34,7 @@ def bound_us(scenario: Scenario, depth: int) -> int:
     publishing = timing.patience_us + timing.patience_step_us * (most - 1) + timing.patience_unknown_us
     starting = START_US + 2 * scenario.starts_us  # one start that fails, and another
     if scenario.eaten and any(scenario.may_lose(plan.name) for plan in scenario.nodes):
-        starting += timing.ahead_max_us + (scenario.lateness_us or 0)  # what is lost may yet come (R18)
+        starting += timing.ahead_max_us + (scenario.lateness_us or 0)  # what is lost may yet come (R18.9)
     return starting + correcting + (depth - 1) * (INLINE_US + timing.hop_us) + publishing
 
 

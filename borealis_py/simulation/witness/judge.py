@@ -1,5 +1,5 @@
-"""Judges every process of a world by its witness; also the number with which it starts (PROTOCOL R11, B30), and that a
-standby writes nothing to the stream of its node (R17).
+"""Judges every process of a world by its witness; also the number with which it starts (R11.1, B30), and that a
+standby writes nothing to the stream of its node (R17.1).
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from borealis_py.simulation.witness.queue import heartbeat
 from borealis_py.simulation.witness.witness import Witness
 
 ENOUGH_ROWS = 200_000
-"""A replica with memory for fewer rows may stop reading its inputs for a while (R6)."""
+"""A replica with memory for fewer rows may stop reading its inputs for a while (R6.2)."""
 AWAY_US = 10 * SECOND
 """A process without a turn for this long is asleep, or has ended: longer than any pause."""
 

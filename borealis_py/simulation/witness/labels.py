@@ -1,4 +1,4 @@
-"""The exact labels that a tentative result must have (PROTOCOL 4.3, Labels)."""
+"""The exact labels that a tentative result must have (A3.4)."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ class Divergence:
         self._unseen = 0
 
     def unseen(self) -> None:
-        """Some buckets may have run whose results were not emitted (R17)."""
+        """Some buckets may have run whose results were not emitted (R17.15)."""
         self._unseen = self._span
 
     def may_be_over(self) -> None:
@@ -80,8 +80,8 @@ class Divergence:
         self._histories.append(Basis(FOREVER, ()))
 
     def follow(self, bucket: int, inputs: Sequence[Known], now_us: int, since: int = FOREVER) -> None:
-        """Take the next bucket, whose labels say something else (R18). `since`: what it says of buckets before it that
-        ran unseen."""
+        """Take the next bucket, whose labels say something else (R18.4). `since`: what it says of buckets before it
+        that ran unseen."""
         self._histories = [
             Basis(min(before.since, since, own.diverged_from), (*before.window, own)[-self._span :])
             for own in made(bucket, inputs, now_us)

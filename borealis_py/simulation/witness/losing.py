@@ -1,4 +1,4 @@
-"""What a process says that begins with nothing where its inputs stand (R18), judged by what it has read."""
+"""What a process says that begins with nothing where its inputs stand (R18.3), judged by what it has read."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whose turn it is to correct, by the control log as one replica has read it (PROTOCOL R4, R8, R9)."""
+"""Whose turn it is to correct, by the control log as one replica has read it (R4, R8, R9)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ NonNegative = Annotated[int, msgspec.Meta(ge=0, le=2**53)]
 
 
 class QueuedHeartbeat(msgspec.Struct, frozen=True):
-    """The fields of a heartbeat (PROTOCOL 4.5) that matter to the queue."""
+    """The fields of a heartbeat (A5.2) that matter to the queue."""
 
     app_uid: str
     replica: NonNegative

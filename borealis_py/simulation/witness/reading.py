@@ -1,4 +1,4 @@
-"""What a replica knows of its inputs from what it has read (PROTOCOL 4.2, 4.3, R1, R3, R5).
+"""What a replica knows of its inputs from what it has read (A2, A3, R1, R3, R5).
 
 It shares record formats with the product, but no code. `Known` is one input: a source, or the stream of another node.
 """
@@ -79,8 +79,8 @@ class TentativeWord:
 class Cursor:
     """The position in one log, and since when it has made no progress towards its previous end.
 
-    A reader with full memory drops tentative buckets, and moves back to reread them when they are needed (R6). It waits
-    until they are read, but for no log that is cut off (B14), and not for deleted records. A node must then call
+    A reader with full memory drops tentative buckets, and moves back to reread them when they are needed (R6.3). It
+    waits until they are read, but for no log that is cut off (B14), and not for deleted records. A node must then call
     missing what it lacks, although it had read it once: so both are valid, what was read and what is left of it.
 
     Attributes:

@@ -1,5 +1,5 @@
 """The delay threshold and policies that one node has to obey, from the settings that it has read
-(PROTOCOL 4.5, R13).
+(A5.4, R13).
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class Orders:
 
 
 class Settings:
-    """The settings of the query, as read so far; one that cannot hold changes nothing (R13).
+    """The settings of the query, as read so far; one that cannot hold changes nothing (R13.3).
 
     Args:
         query: their query. hops: from the node to its result. depth: nodes in its longest chain. position: of the node
@@ -59,7 +59,7 @@ class Settings:
 
 
 def _whole(value: object) -> int:
-    """A number in a message is 0 to 2^53 (PROTOCOL 4.5)."""
+    """A number in a message is 0 to 2^53 (A5.1)."""
     if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= 2**53:
         raise ValueError
     return value

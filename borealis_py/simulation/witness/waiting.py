@@ -1,5 +1,5 @@
 """When a bucket was created, when it may be emitted tentatively, and by when it must be; by when a replica must be
-READY (PROTOCOL R1, R3, R11, R13).
+READY (R1, R3, R11.3, R13).
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class Births:
 
 
 def earliest_us(end_us: int, bucket: int, inputs: Sequence[Known], orders: Orders, granted: bool) -> int | None:
-    """When a bucket that is not complete may be emitted tentatively (R3 a to c). None: not at all."""
+    """When a bucket that is not complete may be emitted tentatively (R3.3 a to c). None: not at all."""
     policy = orders.stabilization if granted else orders.failure
     if policy == "suspend":
         return None
@@ -80,7 +80,7 @@ def earliest_us(end_us: int, bucket: int, inputs: Sequence[Known], orders: Order
 
 
 class Overdue:
-    """What one process must have emitted, and when it must be READY (R3, R11): no wait is endless.
+    """What one process must have emitted, and when it must be READY (R3, R11.3): no wait is endless.
 
     Applies to a process that is alone on its machine, takes its turns, and reaches the logs of all its inputs.
 

@@ -1,4 +1,4 @@
-"""Judges one process from its start to its end, by what it had read when it wrote something (PROTOCOL 2.3, 3).
+"""Judges one process from its start to its end, by what it had read when it wrote something (R1 to R18, A10).
 
 It replays a `Recording`, tracks the two frontiers, the divergence and the phase by what was written, and raises
 Violation where a statement of the protocol does not hold. It shares record formats with the product, but no code.
@@ -124,7 +124,7 @@ class Witness:
                 self.checkpoints.turn_ended(self._name, self.acks.stable, self.at.stable)
 
     def _rebuild(self) -> None:
-        """What a replica with an empty state runs before it says anything (R17)."""
+        """What a replica with an empty state runs before it says anything (R17.14)."""
         at = self.at
         if not self.lacking.quiet:
             return
@@ -133,7 +133,7 @@ class Witness:
 
     def _run_unheard(self, now: int) -> None:
         """Of what was said before its start, buckets may run live that wait no longer: what it says then stands on
-        them (R17). When each ran, and on what, cannot be seen."""
+        them (R17.15). When each ran, and on what, cannot be seen."""
         at, first = self.at, self.heard.says_from
         if self.lacking.quiet and at.live < first and self._due(now):
             at.live, self.unheard = first, True
@@ -293,7 +293,7 @@ class Witness:
         at.live = bucket + 1
 
     def _without_the_lost(self, now: int, header: TentativeHeader) -> None:
-        """A result that stands on lost buckets (R18)."""
+        """A result that stands on lost buckets (R18.4)."""
         self.lacking.judge(header)
         bucket = header.bucket
         if bucket >= self.complete or self.lacking.diverged:

@@ -1,4 +1,4 @@
-"""Partitions as PROTOCOL.md 4.6 has them, in a reading of its own: which rows of a stage lie where."""
+"""Partitions as A6 has them, in a reading of its own: which rows of a stage lie where."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What acknowledgements mean, read one after the other (R16), and what is said of doubts."""
+"""What acknowledgements mean, read one after the other (R16.10), and what is said of doubts."""
 
 from __future__ import annotations
 
