@@ -195,7 +195,7 @@ class Manager:
     # The door ---------------------------------------------------------------------------------------------------------
 
     def handle(self, turn: Turn) -> list[Effect]:
-        """One turn: take in what happened, do what is due, return the effects in order.
+        """One turn (`docs/protocol/driving.md`): take in what happened, do what is due, return the effects in order.
 
         Raises:
             IllegalTransition: time ran backwards, or a rule was broken. It carries the last turns (`history`).
