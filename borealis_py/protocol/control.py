@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from borealis_py.protocol.incarnation import Heartbeat, why_shared
-from borealis_py.protocol.roles.fold import RoleFold
+from borealis_py.protocol.roles import RoleFold
 from sunion.units import Bucket, Offset
 
 

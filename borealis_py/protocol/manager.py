@@ -16,18 +16,18 @@ from functools import partial
 from borealis_py.protocol import delay
 from borealis_py.protocol.checkpointing import Checkpointing, rebuilding
 from borealis_py.protocol.control import ControlFold, Recovery
+from borealis_py.protocol.gaps import Losing
 from borealis_py.protocol.heartbeat import HeartbeatTimer
 from borealis_py.protocol.history import History
 from borealis_py.protocol.incarnation import Identity, ReplicaStatus, StartPoint
 from borealis_py.protocol.input_state import InputState
 from borealis_py.protocol.labels import Label, Labels
 from borealis_py.protocol.log_ends import LogEnds
+from borealis_py.protocol.output_gate import Speaking
 from borealis_py.protocol.pace import Pace
 from borealis_py.protocol.publishing import PublishContext, Publishing
 from borealis_py.protocol.reconciliation import Reconciliation
-from borealis_py.protocol.roles.fold import Role
-from borealis_py.protocol.roles.losing import Losing
-from borealis_py.protocol.roles.speaking import Speaking
+from borealis_py.protocol.roles import Role
 from borealis_py.protocol.settings import ManagerConfig, NodeDelays, Timing, grow_delta
 from borealis_py.protocol.stagger import Stagger
 from borealis_py.protocol.states import ReplicaState, check, derive

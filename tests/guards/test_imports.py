@@ -35,7 +35,6 @@ KNOTS = {
     ("engine", "engine/applied"),
     ("engine", "engine/keyed"),
     ("node", "node/recovering"),
-    ("protocol", "protocol/roles"),
     ("runtime", "runtime/ingress"),
     ("runtime", "runtime/spark"),
     ("verify", "verify/model"),

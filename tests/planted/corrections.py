@@ -14,8 +14,8 @@ from borealis_py.log.stream import StreamEncoder
 from borealis_py.protocol import reconciliation
 from borealis_py.protocol.labels import Label, Labels, Share
 from borealis_py.protocol.manager import Manager
+from borealis_py.protocol.output_gate import Speaking
 from borealis_py.protocol.redo import RedoFailed, RedoJob
-from borealis_py.protocol.roles.speaking import Speaking
 from borealis_py.protocol.settings import DelayPolicy, Delays
 from borealis_py.simulation.scenario import Scenario
 from sunion.model import Kind, RecDone, StableBucket, StableRange, Undo

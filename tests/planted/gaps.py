@@ -9,9 +9,9 @@ from unittest import mock
 
 from borealis_py.log import corrected
 from borealis_py.log.base import NewRecord
+from borealis_py.protocol.gaps import Losing
 from borealis_py.protocol.labels import Label
-from borealis_py.protocol.roles.losing import Losing
-from borealis_py.protocol.roles.speaking import Speaking
+from borealis_py.protocol.output_gate import Speaking
 from borealis_py.protocol.turn import Effect
 from borealis_py.query.recovery import RecoveryPlan, RecoveryWay
 from borealis_py.simulation.scenario import Scenario

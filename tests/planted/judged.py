@@ -10,8 +10,8 @@ from borealis_py.protocol import manager
 from borealis_py.protocol.checkpointing import Checkpointing
 from borealis_py.protocol.labels import Labels
 from borealis_py.protocol.manager import Manager
+from borealis_py.protocol.output_gate import Speaking
 from borealis_py.protocol.reconciliation import Reconciliation
-from borealis_py.protocol.roles.speaking import Speaking
 from borealis_py.protocol.settings import DelayPolicy, Delays
 from borealis_py.simulation.scenario import SECOND, Fault, Scenario
 from sunion.model import TentativeBucket

@@ -10,10 +10,10 @@ from unittest import mock
 import msgspec
 
 from borealis_py.node.recovering.standby import Standby
+from borealis_py.protocol import roles
 from borealis_py.protocol.checkpointing import Checkpointing
-from borealis_py.protocol.roles import fold
-from borealis_py.protocol.roles.fold import RoleFold
-from borealis_py.protocol.roles.speaking import Speaking
+from borealis_py.protocol.output_gate import Speaking
+from borealis_py.protocol.roles import RoleFold
 from borealis_py.protocol.turn import Append, Effect, SaveCheckpoint
 from borealis_py.query.recovery import RecoveryPlan, RecoveryWay
 from borealis_py.simulation.scenario import SECOND, Scenario
@@ -121,7 +121,7 @@ def _a_start_is_silent_and_as_good_as_a_turn() -> Any:
     gives_way = property(lambda self: self.runner is not None and not self.runs)
     return together(
         _a_start_is_silent(),
-        mock.patch.object(fold, "_starts", return_value=False),
+        mock.patch.object(roles, "_starts", return_value=False),
         mock.patch.object(RoleFold, "yields", gives_way),
     )
 

@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 
-from borealis_py.protocol.roles.fold import Role
+from borealis_py.protocol.roles import Role
 from borealis_py.protocol.settings import DelayPolicy, NodeDelays
 from borealis_py.protocol.states import ReplicaState
 from tests.examples import examples

@@ -7,7 +7,7 @@ import pytest
 
 from borealis_py.protocol.incarnation import Identity, StartPoint
 from borealis_py.protocol.manager import Manager
-from borealis_py.protocol.roles.fold import Role
+from borealis_py.protocol.roles import Role
 from borealis_py.protocol.states import ReplicaState
 from borealis_py.protocol.turn import Append, Turn
 from sunion.model import Input, StableRange

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from borealis_py.protocol.control import ControlFold
 from borealis_py.protocol.incarnation import Heartbeat, Identity, StartPoint
 from borealis_py.protocol.manager import Manager
-from borealis_py.protocol.roles.fold import (
+from borealis_py.protocol.roles import (
     CALM_BEATS,
     CLAIM_BEATS,
     PATIENT_BEATS,

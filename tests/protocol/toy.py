@@ -17,7 +17,7 @@ from random import Random
 from borealis_py.protocol.incarnation import Heartbeat, Identity, StartPoint
 from borealis_py.protocol.manager import Manager
 from borealis_py.protocol.redo import RedoDone, RedoFailed, RedoJob, RedoResult
-from borealis_py.protocol.roles.fold import Role
+from borealis_py.protocol.roles import Role
 from borealis_py.protocol.settings import NodeDelays, Timing
 from borealis_py.protocol.states import ReplicaState, derive
 from borealis_py.protocol.stream_view import StreamView

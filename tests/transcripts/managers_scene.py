@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from borealis_py.protocol.roles.fold import Role
+from borealis_py.protocol.roles import Role
 from borealis_py.protocol.states import ReplicaState
 from borealis_py.protocol.turn import (
     Append,

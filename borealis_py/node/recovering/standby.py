@@ -20,8 +20,8 @@ from borealis_py.node.recovering.starting import new_identity
 from borealis_py.node.reporter import Reporter, StatusListener, ignore_status
 from borealis_py.node.spec import ReplicaSpec
 from borealis_py.protocol.control import ControlFold
+from borealis_py.protocol.idle_standby import CALM, IdleStandby
 from borealis_py.protocol.incarnation import Identity
-from borealis_py.protocol.roles.idle_standby import CALM, IdleStandby
 from borealis_py.protocol.turn import EmitEvent, ExitReplica, SendHeartbeat
 from sunion.units import Bucket, MonotonicUs
 

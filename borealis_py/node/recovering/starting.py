@@ -21,7 +21,7 @@ from borealis_py.node.recovering.checkpoint_files import LoadedCheckpoint
 from borealis_py.node.recovering.kept_log import read_from_what_is_kept
 from borealis_py.node.spec import ReplicaSpec
 from borealis_py.protocol.incarnation import Identity, StartPoint
-from borealis_py.protocol.roles.fold import Role
+from borealis_py.protocol.roles import Role
 from borealis_py.query.recovery import RecoveryWay
 from sunion.bucket import Buckets
 from sunion.errors import RetentionLost

@@ -12,10 +12,10 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 
 from borealis_py.protocol.control import ControlFold
+from borealis_py.protocol.gaps import Losing
 from borealis_py.protocol.incarnation import Identity, RowCounts, StartPoint
 from borealis_py.protocol.labels import Label
-from borealis_py.protocol.roles.fold import Role, RoleFold
-from borealis_py.protocol.roles.losing import Losing
+from borealis_py.protocol.roles import Role, RoleFold
 from borealis_py.protocol.settings import Timing
 from borealis_py.protocol.turn import Append, Effect, EmitEvent, StepBack
 from sunion.model import Output, RowOps, StableBucket, StableRange, StreamRecord, TentativeBucket
