@@ -1,19 +1,18 @@
 """What a replica has read, on which it bases its decisions: rows by bucket, the state of each feed, when buckets were
-created (R1). It runs and emits nothing.
+created (R1), which sources drift apart, and whether it has read to the ends. It runs and emits nothing.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from borealis_py.protocol.delay import ALWAYS, Creation, FeedState, InputView, Presence, view
-from borealis_py.protocol.drift import Drift
 from borealis_py.protocol.incarnation import InputReport
 from borealis_py.protocol.labels import Share
 from borealis_py.protocol.pace import Pace
 from borealis_py.protocol.settings import ManagerConfig
-from borealis_py.protocol.turn import EmitEvent, Turn
+from borealis_py.protocol.turn import AskEnds, Effect, EmitEvent, Turn
 from sunion.input_buffers import SourceBuffer, StreamBuffer
 from sunion.lateness import Lateness
 from sunion.model import Ordered, TentativeBucket
@@ -296,3 +295,116 @@ def _all_late(feeds: Sequence[FeedState]) -> bool:
 def _percentiles(lateness: Lateness) -> tuple[int, int, int]:
     """By how many microseconds 50 %, 99 % and all of the rows came late, at most."""
     return lateness.percentile(0.5), lateness.percentile(0.99), lateness.max_us
+
+
+WATCH_US = 10_000_000
+"""How long a source must be behind before it is reported."""
+AGAIN_US = 60_000_000
+"""How long until it is reported again."""
+SILENT_US = 2_000_000
+"""A longer silence of the source restarts the watch."""
+
+
+@dataclass(slots=True)
+class Drift:
+    """The watch on one source, which detects that it reports, but always too late: clocks that drift apart by more than
+    D (B23). Times are microseconds, those of day of the local monotonic clock.
+
+    The fastest clock creates the buckets, so each of them runs without the slow source, for ever. No process fails
+    then, so only this check reports it. A source that catches up or is silent is not reported.
+
+    Attributes:
+        width_us: of a bucket.
+        since: when the watch began; None: the source is not behind.
+        was_us: how far the source was behind then.
+        spoke: when it last closed a bucket.
+        told: when it was last reported; None: never.
+    """
+
+    width_us: int
+    since: MonotonicUs | None = None
+    was_us: int = 0
+    spoke: MonotonicUs = ALWAYS
+    told: MonotonicUs | None = None
+
+    def closed(self, now: MonotonicUs, behind_us: int, wait_us: int) -> bool:
+        """The source closed a bucket. Returns whether to report that it is behind.
+
+        Args:
+            behind_us: by how much it is behind the fastest source. wait_us: D.
+        """
+        if behind_us <= wait_us:
+            self.since = None
+            return False
+        silent, self.spoke = now - self.spoke > SILENT_US, now
+        if self.since is None or silent or behind_us < self.was_us - max(self.width_us, self.was_us // 20):
+            self.since, self.was_us = now, behind_us
+        if now - self.since < WATCH_US or (self.told is not None and now - self.told < AGAIN_US):
+            return False
+        self.told = now
+        return True
+
+
+class LogEnds:
+    """Whether a replica has read all that the logs held: before that, no input counts as missing (R3.2, B14).
+
+    Attributes:
+        read_to: the time, in microseconds, at which the ends were asked for that it has read up to; ALWAYS: none yet.
+    """
+
+    def __init__(self) -> None:
+        self.read_to = ALWAYS
+        self._started: int | None = None
+        """The time of the first turn; None before it."""
+        self._last_us = 0
+        """How long the last turn took, in microseconds."""
+        self._away_until = ALWAYS
+        """The time of the last turn after which records may be unread; ends asked for earlier do not cover them."""
+        self._asked: int | None = None
+        """When the ends were asked for that are not read up to yet; None: no answer is awaited."""
+
+    def turn(self, now: MonotonicUs, elapsed_us: int, gap_us: int, worked: bool) -> bool:
+        """A turn begins, `elapsed_us` after the one before; `worked`: that one had so much to do.
+
+        Returns:
+            Whether it is late. Unless it worked, it may not have read what came meanwhile. One that took at most twice
+            as long as the one before is slow, as that was, and was not away: otherwise a machine on which each turn is
+            slow would ask for the ends in each, and run nothing live.
+        """
+        gap = self._started is not None and elapsed_us > gap_us
+        if (gap and not worked and elapsed_us > 2 * self._last_us) or self._started is None:
+            self._away_until = now
+        self._started = now if self._started is None else self._started
+        self._last_us = elapsed_us
+        return gap
+
+    def away(self, now: MonotonicUs) -> None:
+        """Records must be read again: ends that were asked for before do not cover them."""
+        self._away_until = now
+
+    def answered(self, read_to: MonotonicUs) -> None:
+        """The replica has read everything below the ends as of `read_to`."""
+        self.read_to = max(self.read_to, read_to)
+        if self._asked is not None and read_to >= self._asked:
+            self._asked = None
+
+    def unread(self, at: MonotonicUs) -> bool:
+        """Whether records that the logs held at `at`, or while this replica was away, may be unread."""
+        return max(at, self._away_until) > self.read_to
+
+    @property
+    def unread_since_start(self) -> bool:
+        """Whether records that the logs held at the start may be unread."""
+        return self._started is None or self.read_to < self._started
+
+    @property
+    def asked(self) -> bool:
+        """Whether ends were asked for that are not read up to yet."""
+        return self._asked is not None
+
+    def ask(self, now: MonotonicUs) -> list[Effect]:
+        """Ask for the ends, unless an answer is on its way."""
+        if self._asked is not None:
+            return []
+        self._asked = now
+        return [AskEnds()]

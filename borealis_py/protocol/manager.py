@@ -20,9 +20,8 @@ from borealis_py.protocol.gaps import Losing
 from borealis_py.protocol.heartbeat import HeartbeatTimer
 from borealis_py.protocol.history import History
 from borealis_py.protocol.incarnation import Identity, ReplicaStatus, StartPoint
-from borealis_py.protocol.input_state import InputState
+from borealis_py.protocol.input_state import InputState, LogEnds
 from borealis_py.protocol.labels import Label, Labels
-from borealis_py.protocol.log_ends import LogEnds
 from borealis_py.protocol.output_gate import Speaking
 from borealis_py.protocol.pace import Pace
 from borealis_py.protocol.publishing import PublishContext, Publishing

@@ -6,8 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from borealis_py.protocol.drift import AGAIN_US, SILENT_US, WATCH_US, Drift
-from borealis_py.protocol.input_state import InputState
+from borealis_py.protocol.input_state import AGAIN_US, SILENT_US, WATCH_US, Drift, InputState
 from borealis_py.protocol.turn import Turn
 from sunion.model import Input, SourceRecord
 from tests.protocol.toy import MS, TIMING, make_world, source_log

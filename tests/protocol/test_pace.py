@@ -9,8 +9,7 @@ from unittest.mock import Mock
 
 import pytest
 
-from borealis_py.protocol.input_state import InputState
-from borealis_py.protocol.log_ends import LogEnds
+from borealis_py.protocol.input_state import InputState, LogEnds
 from borealis_py.protocol.pace import Pace
 from borealis_py.protocol.settings import Timing
 from borealis_py.protocol.turn import Append, Turn
