@@ -18,6 +18,7 @@ from borealis_py.log.acks import audit_record
 from borealis_py.log.base import Log, LogError, NewRecord
 from borealis_py.log.numbers import Number
 from borealis_py.log.unreadable import total
+from borealis_py.node.checkpoint_files import Position
 from borealis_py.node.checkpoint_storage import (
     SUFFIX,
     CheckpointLocation,
@@ -29,7 +30,6 @@ from borealis_py.node.checkpoint_storage import (
     unsealed,
 )
 from borealis_py.node.checkpoint_topic import KAFKA, TopicLocation
-from borealis_py.node.recovering.checkpoint_files import Position
 from borealis_py.query.partitions import parts_of
 from borealis_py.query.spec import AppSpec
 from reconcile.audit import Audited

@@ -16,8 +16,7 @@ from dataclasses import dataclass
 import structlog
 
 from borealis_py.log.codec import RowCodec
-from borealis_py.node.checkpoint_storage import CheckpointLocation, seal_of
-from borealis_py.node.recovering.checkpoint_files import (
+from borealis_py.node.checkpoint_files import (
     MAGIC,
     CheckpointBody,
     CheckpointFiles,
@@ -27,6 +26,7 @@ from borealis_py.node.recovering.checkpoint_files import (
     names_in,
     written,
 )
+from borealis_py.node.checkpoint_storage import CheckpointLocation, seal_of
 from borealis_py.protocol.trimming import KeptCheckpoint
 from borealis_py.protocol.turn import SaveCheckpoint
 from sunion.units import Bucket, Offset

@@ -25,7 +25,7 @@ from borealis_py.log.messages import (
     decode,
 )
 from borealis_py.log.unreadable import ignored
-from borealis_py.node.recovering.setting import KIND, plan_said
+from borealis_py.node.recovery_setting import KIND, plan_said
 from borealis_py.protocol.incarnation import Disagreement
 from borealis_py.protocol.settings import DelayPolicy, Delays, NodeDelays, SettingsError, Timing, budget
 from borealis_py.protocol.trimming import Retain

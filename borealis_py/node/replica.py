@@ -45,12 +45,12 @@ from borealis_py.node.input_reader import InputReader
 from borealis_py.node.output_writer import OutputWriter
 from borealis_py.node.peers import Unpublished
 from borealis_py.node.pulse import Pulse
-from borealis_py.node.recovering.setting import obey
-from borealis_py.node.recovering.standby import StoodBy
-from borealis_py.node.recovering.starting import Starting, new_identity, rebuild_buckets, role_of
+from borealis_py.node.recovery_setting import obey
 from borealis_py.node.reporter import Reporter, StatusListener, ignore_status
 from borealis_py.node.resuming import Resuming
 from borealis_py.node.spec import ReplicaSpec
+from borealis_py.node.standby import StoodBy
+from borealis_py.node.starting import Starting, new_identity, rebuild_buckets, role_of
 from borealis_py.node.telling import DisagreementTelling
 from borealis_py.node.trimmer import Trimmer, Trims
 from borealis_py.protocol.incarnation import Identity

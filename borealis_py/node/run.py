@@ -21,13 +21,12 @@ from borealis_py.node.checkpoints import CheckpointStore
 from borealis_py.node.endings import SteppedBack
 from borealis_py.node.peers import NeverPublished, PeerRedo, Peers
 from borealis_py.node.pulse import repeating
-from borealis_py.node.recovering.setting import increments_of, paced, recovering_as_set
-from borealis_py.node.recovering.standby import Standby
-from borealis_py.node.recovering.standing import Standing
-from borealis_py.node.recovering.starting import may_move
+from borealis_py.node.recovery_setting import increments_of, paced, recovering_as_set
 from borealis_py.node.replica import Replica
 from borealis_py.node.reporter import StatusListener, ignore_status
 from borealis_py.node.spec import ReplicaSpec
+from borealis_py.node.standby import Standby, Standing
+from borealis_py.node.starting import may_move
 from borealis_py.node.trim_loop import trimming
 from borealis_py.protocol.states import ReplicaState
 from reconcile.redo_client import RedoRouter, RedoRunner

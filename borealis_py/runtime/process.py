@@ -42,7 +42,7 @@ from borealis_py.config.probe import check_directory, check_writable
 from borealis_py.config.signals import set_by
 from borealis_py.log.base import LogError
 from borealis_py.node.checkpoint_storage import LocationError
-from borealis_py.node.recovering.setting import recovering_as_set
+from borealis_py.node.recovery_setting import recovering_as_set
 from borealis_py.node.reporter import StatusListener
 from borealis_py.node.spec import ReplicaSpec
 from borealis_py.observe.status_registry import StatusRegistry

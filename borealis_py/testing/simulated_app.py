@@ -21,9 +21,9 @@ from borealis_py.log.base import Feed, LogError, NewRecord
 from borealis_py.log.kernel import Kernel
 from borealis_py.log.messages import EndOfSource, encode
 from borealis_py.node.peers import Peers
-from borealis_py.node.recovering.setting import increments_of, paced
-from borealis_py.node.recovering.standby import StoodBy
+from borealis_py.node.recovery_setting import increments_of, paced
 from borealis_py.node.spec import ReplicaSpec
+from borealis_py.node.standby import StoodBy
 from borealis_py.observe.live_view import open_partition
 from borealis_py.protocol.states import ReplicaState
 from borealis_py.query.names import base_name

@@ -22,7 +22,7 @@ from borealis_py.app.state import AppState, NoSuchApp, put_settings, read_settin
 from borealis_py.log import topics
 from borealis_py.log.base import Feed
 from borealis_py.log.messages import RecoverySetting
-from borealis_py.node.recovering.setting import in_force, paced
+from borealis_py.node.recovery_setting import in_force, paced
 from borealis_py.protocol.settings import Timing
 from borealis_py.query import App, AppSpec
 from borealis_py.query.errors import QueryError

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from borealis_py.app.recovery_forecast import HEARD_AGAIN
-from borealis_py.node.recovering.setting import STANDBY_BEAT_US
+from borealis_py.node.recovery_setting import STANDBY_BEAT_US
 from tests.cli.commands import Borealis, app_text
 
 RATES = ("--rate", "left=200", "--rate", "right=300")

@@ -34,7 +34,6 @@ KNOTS = {
     ("cli", "cli/commands"),
     ("engine", "engine/applied"),
     ("engine", "engine/keyed"),
-    ("node", "node/recovering"),
     ("runtime", "runtime/ingress"),
     ("runtime", "runtime/spark"),
     ("verify", "verify/model"),

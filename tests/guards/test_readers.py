@@ -21,7 +21,7 @@ READ = {
         borealis_py.app.supervisor.run_notes:read borealis_py.client.subscriber:corrected_row
         borealis_py.log.messages:decode
         borealis_py.log.records: borealis_py.log.records:_unpack borealis_py.log.records:unpack_stimes
-        borealis_py.node.checkpoint_topic: borealis_py.node.recovering.checkpoint_files:
+        borealis_py.node.checkpoint_topic: borealis_py.node.checkpoint_files:
         borealis_py.runtime.spark.cluster:_page borealis_py.runtime.spark.replica_task: reconcile.rpc:
     """,
     FORMATS: """

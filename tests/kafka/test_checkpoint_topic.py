@@ -11,9 +11,9 @@ from borealis_py.kafka.log import KafkaLog
 from borealis_py.log import topics
 from borealis_py.log.base import Feed, NewRecord
 from borealis_py.node import checkpoint_topic
+from borealis_py.node.checkpoint_files import names_in
 from borealis_py.node.checkpoint_topic import PART_BYTES, TopicLocation
 from borealis_py.node.checkpoints import KEEP, CheckpointStore
-from borealis_py.node.recovering.checkpoint_files import names_in
 from tests.harness.waiting import PATIENCE_S
 from tests.node.texts import Numbers, Text, checkpoint, numbers
 from tests.support.nowhere import NOWHERE

@@ -16,8 +16,8 @@ from borealis_py.log.base import Feed, Log, Lookup, Record
 from borealis_py.log.stream import StreamEncoder
 from borealis_py.node.checkpoints import CheckpointStore
 from borealis_py.node.peers import PeerRedo, Peers, said_by
-from borealis_py.node.recovering.starting import Starting
 from borealis_py.node.spec import ReplicaSpec
+from borealis_py.node.starting import Starting
 from borealis_py.protocol.incarnation import StartPoint
 from borealis_py.protocol.redo import RedoDone, RedoFailed, RedoJob
 from borealis_py.protocol.settings import Timing

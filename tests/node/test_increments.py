@@ -12,16 +12,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from structlog.testing import capture_logs
 
-from borealis_py.node.checkpoint_storage import CheckpointLocation, LocalLocation, location_at, sealed
-from borealis_py.node.checkpoint_topic import TopicLocation
-from borealis_py.node.checkpoints import KEEP, CheckpointStore
-from borealis_py.node.recovering.checkpoint_files import (
+from borealis_py.node.checkpoint_files import (
     MAGIC_1,
     CheckpointName,
     LoadedCheckpoint,
     Position,
     names_in,
 )
+from borealis_py.node.checkpoint_storage import CheckpointLocation, LocalLocation, location_at, sealed
+from borealis_py.node.checkpoint_topic import TopicLocation
+from borealis_py.node.checkpoints import KEEP, CheckpointStore
 from tests.node.texts import Numbers, numbers
 from tests.support.instant_log import InstantLog
 

@@ -13,10 +13,9 @@ import pytest
 from borealis_py.log import topics
 from borealis_py.log.base import Log, NewRecord
 from borealis_py.log.records import BatchHeader, ClaimHeader, RangeHeader, pack
-from borealis_py.node.recovering.checkpoint_files import LoadedCheckpoint
-from borealis_py.node.recovering.kept_log import read_from_what_is_kept
-from borealis_py.node.recovering.starting import Starting
+from borealis_py.node.checkpoint_files import LoadedCheckpoint
 from borealis_py.node.spec import ReplicaSpec
+from borealis_py.node.starting import Starting, read_from_what_is_kept
 from borealis_py.protocol.incarnation import StartPoint
 from borealis_py.protocol.settings import Delays, Timing
 from borealis_py.query.recovery import RecoveryPlan, RecoveryWay

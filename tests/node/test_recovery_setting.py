@@ -13,7 +13,7 @@ from borealis_py.log.base import Feed, Log, LogError, NewRecord, Record, TopicSp
 from borealis_py.log.description import Life
 from borealis_py.log.messages import RecoverySetting, encode
 from borealis_py.node.dynamic_settings import DynamicSettings
-from borealis_py.node.recovering.setting import STANDBY_BEAT_US, in_force, increments_of, paced
+from borealis_py.node.recovery_setting import STANDBY_BEAT_US, in_force, increments_of, paced
 from borealis_py.node.spec import ReplicaSpec
 from borealis_py.protocol.settings import Delays, Timing
 from borealis_py.query.recovery import ACTIVE, RecoveryPlan, RecoveryWay

@@ -10,9 +10,8 @@ from typing import Any
 
 import pytest
 
-from borealis_py.node.recovering import standing
-from borealis_py.node.recovering.standby import CALM
-from borealis_py.node.recovering.standing import Standing
+from borealis_py.node import standby
+from borealis_py.node.standby import CALM, Standing
 from borealis_py.protocol.settings import Timing
 
 
@@ -28,8 +27,8 @@ def test_from_the_take_over_on_its_heart_beats_as_a_replica_s(monkeypatch: pytes
         beats.append((every_us, False))
 
     nothing: Any = SimpleNamespace(close=lambda *why: None, pulse=lambda: None, begins=lambda: began.append("begins"))
-    monkeypatch.setattr(standing, "repeating", repeating)
-    monkeypatch.setattr(standing, "Standby", lambda *args: nothing)
+    monkeypatch.setattr(standby, "repeating", repeating)
+    monkeypatch.setattr(standby, "Standby", lambda *args: nothing)
     spec: Any = SimpleNamespace(timing=Timing(), log=SimpleNamespace(appender=lambda wake: nothing))
     it = Standing(spec, nothing, "uid", lambda: None, lambda status: None)
     slow, quick = CALM * Timing().heartbeat_us, Timing().heartbeat_us

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from borealis_py.node.recovering.starting import rebuild_buckets
+from borealis_py.node.starting import rebuild_buckets
 from borealis_py.query.recovery import RecoveryPlan, RecoveryWay
 
 

@@ -9,7 +9,7 @@ from unittest import mock
 
 import msgspec
 
-from borealis_py.node.recovering.standby import Standby
+from borealis_py.node.standby import Standby
 from borealis_py.protocol import roles
 from borealis_py.protocol.checkpointing import Checkpointing
 from borealis_py.protocol.output_gate import Speaking

@@ -156,7 +156,7 @@ def test_checkpoints_in_kafka_are_found_from_another_directory(bootstrap: str, t
 
 SLOW_START = """
 import time
-from borealis_py.node.recovering.starting import Starting
+from borealis_py.node.starting import Starting
 
 point = Starting.point
 

@@ -10,7 +10,7 @@ import pytest
 from borealis_py.log.base import LogUnreachable
 from borealis_py.node.acknowledging import Acknowledging
 from borealis_py.node.input_reader import InputReader, PolledInputs
-from borealis_py.node.recovering.standby import Standby
+from borealis_py.node.standby import Standby
 from borealis_py.protocol.settings import Delays
 from borealis_py.query.recovery import RecoveryPlan, RecoveryWay
 from borealis_py.simulation.cluster.machines import ReplicaMachine

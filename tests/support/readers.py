@@ -54,11 +54,11 @@ from borealis_py.log.records import (
 from borealis_py.log.source_records import decode_source
 from borealis_py.log.source_tail import entry_of, resumable
 from borealis_py.log.stream import StreamDecoder, readable
+from borealis_py.node.checkpoint_files import MAGIC, CheckpointBody, Position
 from borealis_py.node.checkpoint_storage import LocalLocation, sealed
 from borealis_py.node.checkpoint_topic import Part, TopicLocation
 from borealis_py.node.checkpoints import CheckpointStore
 from borealis_py.node.dynamic_settings import DynamicSettings
-from borealis_py.node.recovering.checkpoint_files import MAGIC, CheckpointBody, Position
 from borealis_py.protocol.incarnation import Disagreement
 from borealis_py.protocol.settings import Delays, Timing
 from borealis_py.protocol.trimming import Need, ReplicaName

@@ -7,7 +7,7 @@ from collections import Counter
 import pytest
 
 from borealis_py import App
-from borealis_py.node.recovering.checkpoint_files import CheckpointFiles, CheckpointName, LoadedCheckpoint
+from borealis_py.node.checkpoint_files import CheckpointFiles, CheckpointName, LoadedCheckpoint
 from borealis_py.testing import World, run
 from borealis_py.testing.rows import TimedRow
 

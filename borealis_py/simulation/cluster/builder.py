@@ -18,9 +18,9 @@ from borealis_py.log.description import APP_KEY
 from borealis_py.log.messages import Description, encode
 from borealis_py.log.record_size import needed_bytes
 from borealis_py.node.peers import Peers
-from borealis_py.node.recovering.setting import in_force, increments_of
-from borealis_py.node.recovering.standby import StoodBy
+from borealis_py.node.recovery_setting import in_force, increments_of
 from borealis_py.node.spec import ReplicaSpec
+from borealis_py.node.standby import StoodBy
 from borealis_py.protocol.settings import Delays, budget
 from borealis_py.query.spec import Partitioning, Serves
 from borealis_py.simulation.clock import Scheduler

@@ -9,9 +9,9 @@ from functools import partial
 from borealis_py.log import topics
 from borealis_py.log.base import LogError
 from borealis_py.log.description import OtherLife
-from borealis_py.node.recovering.standby import StoodBy
-from borealis_py.node.recovering.starting import may_move
 from borealis_py.node.spec import ReplicaSpec
+from borealis_py.node.standby import StoodBy
+from borealis_py.node.starting import may_move
 from borealis_py.query.recovery import RecoveryPlan
 from borealis_py.simulation.cluster.builder import Builder
 from borealis_py.simulation.cluster.checkpoints import Disk

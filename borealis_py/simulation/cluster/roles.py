@@ -16,10 +16,10 @@ from borealis_py.log.clock import Clock
 from borealis_py.log.description import OtherLife
 from borealis_py.log.kernel import Kernel
 from borealis_py.node.endings import SteppedBack, Superseded
-from borealis_py.node.recovering.standby import Standby, StoodBy
 from borealis_py.node.replica import Replica
 from borealis_py.node.run import ends_for_good
 from borealis_py.node.spec import ReplicaSpec
+from borealis_py.node.standby import Standby, StoodBy
 from borealis_py.simulation.clock import Scheduler
 from borealis_py.simulation.cluster.checkpoints import MemoryCheckpoints
 from borealis_py.simulation.cluster.processes import LocalClock, Process

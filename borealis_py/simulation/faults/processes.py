@@ -8,7 +8,7 @@ import random
 from functools import partial
 
 from borealis_py.log.messages import SourceFailure, encode
-from borealis_py.node.recovering.starting import may_move
+from borealis_py.node.starting import may_move
 from borealis_py.query.recovery import RecoveryPlan, RecoveryWay
 from borealis_py.simulation.cluster.processes import Machine
 from borealis_py.simulation.cluster.roles import ReplicaProcess

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from functools import partial
 
 from borealis_py.log.messages import Threshold, encode
-from borealis_py.node.recovering.setting import increments_of
+from borealis_py.node.recovery_setting import increments_of
 from borealis_py.protocol.states import ReplicaState
 from borealis_py.query.recovery import RecoveryWay
 from borealis_py.simulation.checkers.checker import judge

@@ -1,1 +1,0 @@
-"""Standbys, and where an incarnation begins (R11, R17)."""
