@@ -97,14 +97,14 @@ class Peers:
     def _first(self, peer: int, lookup: Lookup, own: Bucket, end: int) -> Bucket:
         """From where the own topic must hold the output up to `end`: from the bucket `own`, or from where the node's
         topics hold it. What they have deleted nobody can say any more, whoever needs it. Raises StreamGap."""
-        topics = topics_of(self._spec, _asked(self._spec, peer), lookup, self._kernel)
+        topics = topics_of(self._spec, asked(self._spec, peer), lookup, self._kernel)
         first = Bucket(max(part.first_kept(own) for part in topics))
         if first > end:
             raise StreamGap(f"replica {peer} holds nothing below bucket {first}, its checkpoint is at {end}")
         return first
 
     def _said(self, peer: int, lookup: Lookup, first: int, end: int) -> dict[int, Output]:
-        outputs, reached = said_by(self._spec, _asked(self._spec, peer), lookup, self._kernel, first, end)
+        outputs, reached = said_by(self._spec, asked(self._spec, peer), lookup, self._kernel, first, end)
         if reached < end:
             raise _gap(self._spec, reached, first, end)
         return outputs
@@ -147,7 +147,7 @@ def topics_of(spec: ReplicaSpec, replicas: Sequence[int], lookup: Lookup, kernel
     return tuple(StreamTopics(lookup, feeds, Buckets(spec.bucket_us), decoder) for feeds in parts)
 
 
-def _asked(spec: ReplicaSpec, first: int) -> list[int]:
+def asked(spec: ReplicaSpec, first: int) -> list[int]:
     """All replicas of the node, this one first."""
     return sorted(range(spec.replicas), key=lambda k: k != first)
 
@@ -162,68 +162,6 @@ def _joined(outputs: list[Output], kernel: Kernel) -> Output:
         return outputs[0]
     rows = [o.rows for o in outputs if o.rows is not None]
     return Output(kernel.join(rows) if rows else None, tuple(r for o in outputs for r in o.rejects))
-
-
-class NeverPublished(RetentionLost):
-    """Stable buckets that the corrected stream lacks are neither in memory nor in the log: a restart will not help."""
-
-
-class _InGap(LogError):
-    """Bucket and all up to `end` are in a gap, and in no topic as stable."""
-
-    def __init__(self, end: int) -> None:
-        super().__init__(f"lost up to bucket {end}")
-        self.end = end
-
-
-class Unpublished:
-    """Reads stable rows that are to be published but left memory, or were emitted by an earlier incarnation (R10.5)."""
-
-    def __init__(self, spec: ReplicaSpec, log_: Log, kernel: Kernel) -> None:
-        self._spec = spec
-        self._log = log_
-        self._kernel = kernel
-        self._replicas = _asked(spec, spec.replica)
-        self._lost: NeverPublished | None = None
-
-    def portion(self, first: int, end: int) -> tuple[dict[int, Output], int, bool]:
-        """As `said`; the last value: bucket `first` and all up to the end are lost, and in no topic as stable
-        (R18.7)."""
-        try:
-            return *self.said(first, end), False
-        except _InGap as gap:
-            return {}, gap.end, True
-
-    def said(self, first: int, end: int) -> tuple[dict[int, Output], int]:
-        """The output for buckets [first, end) from the own topic, and from other replicas' where that has a hole:
-        stable output is the same.
-
-        Called in the writer's thread; if no replica has bucket `first` any more, `check` raises that in the turn.
-
-        Returns:
-            As much as fits one transaction and lies in the topics, and the bucket up to which it reaches.
-
-        Raises:
-            LogError: it cannot be read, now or ever; if bucket `first` is lost, `_InGap`.
-        """
-        spec = self._spec
-        with closing(self._log.lookup()) as lookup:
-            try:
-                return said_by(spec, self._replicas, lookup, self._kernel, first, end, spec.timing.publish_most)
-            except StreamGap as exc:
-                why = f"{spec.node}: not all is published yet: {exc}"
-            parts = topics_of(spec, self._replicas, lookup, self._kernel)
-            lost_to = min(part.lost_to(first, end) for part in parts) if spec.gap else first
-            if lost_to > first:
-                raise _InGap(lost_to)
-            if any(part.lost(first, spec.recovery.stands_by) for part in parts):
-                self._lost = NeverPublished(f"{why} any more (retention). `--reset` starts the app anew")
-        raise LogError(why)
-
-    def check(self) -> None:
-        """Raises NeverPublished: no replica's topic holds the rows that must be published next."""
-        if self._lost is not None:
-            raise self._lost
 
 
 class _WhileWanted:

@@ -43,7 +43,6 @@ from borealis_py.node.dynamic_settings import DynamicSettings
 from borealis_py.node.endings import NumberShared, SteppedBack, Superseded, give_way
 from borealis_py.node.input_reader import InputReader
 from borealis_py.node.output_writer import OutputWriter
-from borealis_py.node.peers import Unpublished
 from borealis_py.node.pulse import Pulse
 from borealis_py.node.recovery_setting import obey
 from borealis_py.node.reporter import Reporter, StatusListener, ignore_status
@@ -53,6 +52,7 @@ from borealis_py.node.standby import StoodBy
 from borealis_py.node.starting import Starting, new_identity, rebuild_buckets, role_of
 from borealis_py.node.telling import DisagreementTelling
 from borealis_py.node.trimmer import Trimmer, Trims
+from borealis_py.node.unpublished import Unpublished
 from borealis_py.protocol.incarnation import Identity
 from borealis_py.protocol.manager import Manager
 from borealis_py.protocol.settings import ManagerConfig

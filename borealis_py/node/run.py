@@ -19,7 +19,7 @@ from borealis_py.log.kernel import Kernel
 from borealis_py.log.progress import ProgressLost
 from borealis_py.node.checkpoints import CheckpointStore
 from borealis_py.node.endings import SteppedBack
-from borealis_py.node.peers import NeverPublished, PeerRedo, Peers
+from borealis_py.node.peers import PeerRedo, Peers
 from borealis_py.node.pulse import repeating
 from borealis_py.node.recovery_setting import increments_of, paced, recovering_as_set
 from borealis_py.node.replica import Replica
@@ -28,6 +28,7 @@ from borealis_py.node.spec import ReplicaSpec
 from borealis_py.node.standby import Standby, Standing
 from borealis_py.node.starting import may_move
 from borealis_py.node.trim_loop import trimming
+from borealis_py.node.unpublished import NeverPublished
 from borealis_py.protocol.states import ReplicaState
 from reconcile.redo_client import RedoRouter, RedoRunner
 from sunion.errors import RetentionLost

@@ -1,5 +1,5 @@
-"""A standby that does not compute: the loop around `IdleStandby`, whose turns cost a few heartbeats (R17.5); and what an
-incarnation has while it stands by: its heartbeats in long turns, and what its replica will write with.
+"""A standby that does not compute: the loop around `IdleStandby`, whose turns cost a few heartbeats (R17.5); and what
+an incarnation has while it stands by: its heartbeats in long turns, and what its replica will write with.
 """
 
 from __future__ import annotations

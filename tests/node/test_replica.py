@@ -33,12 +33,12 @@ from borealis_py.log.stream import StreamEncoder
 from borealis_py.node.checkpoint_storage import SUFFIX
 from borealis_py.node.checkpoints import CheckpointStore
 from borealis_py.node.endings import NumberShared, Superseded, WayChanged
-from borealis_py.node.peers import Unpublished
 from borealis_py.node.replica import Replica
 from borealis_py.node.reporter import Reporter, StatusSnapshot
 from borealis_py.node.spec import ReplicaSpec
 from borealis_py.node.standby import Standby
 from borealis_py.node.telling import AGAIN_US
+from borealis_py.node.unpublished import Unpublished
 from borealis_py.protocol.redo import RedoJob, RedoPlace
 from borealis_py.protocol.settings import Delays, Timing
 from borealis_py.protocol.trimming import Graph, Need, NodeReads, ReplicaName, Retain, Trimming

@@ -17,9 +17,9 @@ from borealis_py.log.base import LogUnreachable
 from borealis_py.log.progress import ProgressLost
 from borealis_py.node import run
 from borealis_py.node.checkpoint_storage import LocalLocation
-from borealis_py.node.peers import NeverPublished
 from borealis_py.node.run import LostWhileRunning, SetAside, run_replica
 from borealis_py.node.spec import ReplicaSpec
+from borealis_py.node.unpublished import NeverPublished
 from borealis_py.protocol.settings import Timing
 from borealis_py.protocol.states import ReplicaState
 from borealis_py.query.recovery import ACTIVE

@@ -10,8 +10,8 @@ import pytest
 from borealis_py.log import topics
 from borealis_py.log.base import Feed, LogError, LogUnreachable
 from borealis_py.log.stream import StreamEncoder
-from borealis_py.node.peers import NeverPublished, Unpublished
 from borealis_py.node.spec import ReplicaSpec
+from borealis_py.node.unpublished import NeverPublished, Unpublished
 from borealis_py.protocol.settings import Timing
 from borealis_py.query.recovery import ACTIVE, RecoveryPlan, RecoveryWay
 from borealis_py.simulation.toy_query import ToyKernel
