@@ -38,8 +38,7 @@ from borealis_py.log.record_size import RecordTooLarge
 from borealis_py.log.stream import unpacker
 from borealis_py.node.acknowledging import Acknowledging
 from borealis_py.node.checkpoints import CheckpointStore
-from borealis_py.node.deferred_wake import DeferredWake
-from borealis_py.node.dynamic_settings import DynamicSettings
+from borealis_py.node.dynamic_settings import DisagreementTelling, DynamicSettings
 from borealis_py.node.endings import NumberShared, SteppedBack, Superseded, give_way
 from borealis_py.node.input_reader import InputReader
 from borealis_py.node.output_writer import OutputWriter
@@ -50,7 +49,6 @@ from borealis_py.node.resuming import Resuming
 from borealis_py.node.spec import ReplicaSpec
 from borealis_py.node.standby import StoodBy
 from borealis_py.node.starting import Starting, new_identity, rebuild_buckets, role_of
-from borealis_py.node.telling import DisagreementTelling
 from borealis_py.node.trimmer import Trimmer, Trims
 from borealis_py.node.unpublished import Unpublished
 from borealis_py.protocol.incarnation import Identity
@@ -451,3 +449,28 @@ class Replica:
         self._reporter.note(EmitEvent("STOPPED", why), self.manager.status(), self._unreachable)
         self._appender.flush(1.0)
         self._opened.close()
+
+
+class DeferredWake:
+    """A wake that may wait for the next turn while the replica is at ease: acknowledgements and commits then need none
+    of their own. Called, in any thread, when something arrived; `wake` makes a turn due at once."""
+
+    def __init__(self, wake: Wake) -> None:
+        self._wake = wake
+        self._at_ease = False
+        self._arrived = False
+
+    def __call__(self) -> None:
+        self._arrived = True  # before the look at `_at_ease`: else `end_turn`, between the two, would miss it
+        if not self._at_ease:
+            self._wake()
+
+    def begin_turn(self) -> None:
+        """A turn begins, which takes all that has arrived."""
+        self._arrived = False
+
+    def end_turn(self, at_ease: bool) -> None:
+        """A turn is over. `at_ease`: what arrives from now on may wait for the next one."""
+        self._at_ease = at_ease
+        if not at_ease and self._arrived:
+            self._wake()

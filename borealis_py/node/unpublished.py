@@ -36,7 +36,8 @@ class Unpublished:
         self._lost: NeverPublished | None = None
 
     def portion(self, first: int, end: int) -> tuple[dict[int, Output], int, bool]:
-        """As `said`; the last value: bucket `first` and all up to the end are lost, and in no topic as stable (R18.7)."""
+        """As `said`; the last value: bucket `first` and all up to the end are lost, and in no topic as stable
+        (R18.7)."""
         try:
             return *self.said(first, end), False
         except _InGap as gap:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from borealis_py.node.deferred_wake import DeferredWake
+from borealis_py.node.replica import DeferredWake
 
 
 def test_what_arrives_wakes_at_once_unless_the_replica_is_at_ease() -> None:

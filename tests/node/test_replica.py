@@ -32,12 +32,12 @@ from borealis_py.log.messages import (
 from borealis_py.log.stream import StreamEncoder
 from borealis_py.node.checkpoint_storage import SUFFIX
 from borealis_py.node.checkpoints import CheckpointStore
+from borealis_py.node.dynamic_settings import AGAIN_US
 from borealis_py.node.endings import NumberShared, Superseded, WayChanged
 from borealis_py.node.replica import Replica
 from borealis_py.node.reporter import Reporter, StatusSnapshot
 from borealis_py.node.spec import ReplicaSpec
 from borealis_py.node.standby import Standby
-from borealis_py.node.telling import AGAIN_US
 from borealis_py.node.unpublished import Unpublished
 from borealis_py.protocol.redo import RedoJob, RedoPlace
 from borealis_py.protocol.settings import Delays, Timing

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from borealis_py.log.base import Feed, NewRecord
+from borealis_py.node.dynamic_settings import AGAIN_US, DisagreementTelling
 from borealis_py.node.spec import ReplicaSpec
-from borealis_py.node.telling import AGAIN_US, DisagreementTelling
 from borealis_py.protocol.incarnation import Disagreement
 from borealis_py.protocol.settings import Timing
 from borealis_py.query.spec import Serves
