@@ -1,4 +1,4 @@
-"""The named ends of a replica: which exception leads to which exit code of its process (`app/exit_codes.py`).
+"""The named ends of a replica: which exception leads to which exit code of its process (`supervisor/exit_codes.py`).
 
 A replica that raises one of these is never restarted; after any other exception, which is a failure, it is. A record
 that was refused for its size is tried once more (`runtime/restarting.py`): an operator may have raised the limit.
@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from borealis_py.app import exit_codes
-from borealis_py.app.exit_codes import ExitCode
+from borealis_py.app.supervisor import exit_codes
+from borealis_py.app.supervisor.exit_codes import ExitCode
 from borealis_py.log.description import OtherLife, OtherVersion
 from borealis_py.log.record_size import RecordTooLarge
 from borealis_py.node.endings import Superseded

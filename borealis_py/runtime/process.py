@@ -31,10 +31,10 @@ if __name__ == "__main__":
     without("rich")  # structlog would load it, for 0.1 s, and draw with it what no file shows
 import structlog
 
-from borealis_py.app import exit_codes
 from borealis_py.app.process_spec import ProcessSpec, ProcessSpecError
 from borealis_py.app.replicas import ProcessName, ReplicaProcesses
 from borealis_py.app.state import AppState, read_app
+from borealis_py.app.supervisor import exit_codes
 from borealis_py.app.topics import create_topics, redo_topics_of
 from borealis_py.config.address import AddressError, HttpUnavailable
 from borealis_py.config.logs import configure_logs

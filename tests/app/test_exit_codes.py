@@ -7,8 +7,8 @@ import sys
 
 import pytest
 
-from borealis_py.app import exit_codes
-from borealis_py.app.exit_codes import EXITS, described, exit_of
+from borealis_py.app.supervisor import exit_codes
+from borealis_py.app.supervisor.exit_codes import EXITS, described, exit_of
 from borealis_py.log.base import LogError
 from borealis_py.node.run import LostWhileRunning
 from borealis_py.runtime.ends import ALONE, ENDS, end_of
@@ -60,11 +60,13 @@ def test_an_exit_is_told_by_name(code: int, final: bool, said: str) -> None:
 
 def test_the_table_needs_nothing_but_the_standard_library() -> None:
     """A supervisor imports it in a process that is to weigh little."""
-    code = f"import sys; sys.path.insert(0, {str(ROOT)!r}); import borealis_py.app.exit_codes; print(*sys.modules)"
+    table = "borealis_py.app.supervisor.exit_codes"
+    code = f"import sys; sys.path.insert(0, {str(ROOT)!r}); import {table}; print(*sys.modules)"
     said = subprocess.run([sys.executable, "-I", "-S", "-c", code], capture_output=True, text=True, check=True).stdout
     assert {name for name in said.split() if name.startswith(("borealis_py.", "dataclasses", "subprocess"))} == {
         "borealis_py.app",
-        "borealis_py.app.exit_codes",
+        "borealis_py.app.supervisor",
+        table,
     }
 
 

@@ -16,13 +16,13 @@ from typing import Any
 import psutil
 import pytest
 
-from borealis_py.app import exit_codes, replicas, supervision
+from borealis_py.app import replicas, supervision
 from borealis_py.app.errors import LaunchError
 from borealis_py.app.process_spec import VARIABLE, ProcessSpec
 from borealis_py.app.replicas import ProcessName, ReplicaProcesses
 from borealis_py.app.supervision import Fate, ProcessStart, start_supervisor, stop_supervisor, supervisor_of
-from borealis_py.app.supervisor import run_notes
-from borealis_py.app.supervisor.backoff import Backoff
+from borealis_py.app.supervisor import exit_codes, run_notes
+from borealis_py.app.supervisor.supervised_process import Backoff
 from borealis_py.kafka.process_end import is_over
 from tests.harness.waiting import PATIENCE_S, until
 
@@ -308,9 +308,9 @@ def test_it_imports_no_more_than_it_needs(here: ReplicaProcesses) -> None:
     loaded = set(said.split())
     assert not loaded & {"dataclasses", "subprocess", "threading", "logging", "psutil", "inspect", "pathlib", "socket"}
     assert {m for m in loaded if m.startswith("borealis_py.")} == {
-        *("borealis_py.app", "borealis_py.app.exit_codes", "borealis_py.config", "borealis_py.config.logfile"),
+        *("borealis_py.app", "borealis_py.config", "borealis_py.config.logfile"),
         *("borealis_py.app.supervisor", "borealis_py.app.supervisor.__main__"),
-        *(f"borealis_py.app.supervisor.{m}" for m in ("backoff", "supervised_process", "run_notes")),
+        *(f"borealis_py.app.supervisor.{m}" for m in ("exit_codes", "supervised_process", "run_notes")),
     }
 
 

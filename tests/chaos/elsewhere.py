@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from borealis_py.app import launch
-from borealis_py.app.exit_codes import OTHER_LIFE
 from borealis_py.app.replicas import ReplicaProcesses
+from borealis_py.app.supervisor.exit_codes import OTHER_LIFE
 from borealis_py.kafka.log import KafkaLog
 from borealis_py.verify import Verdict
 from borealis_py.verify.kafka_reader import TopicReader

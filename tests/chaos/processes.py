@@ -7,7 +7,7 @@ from contextlib import suppress
 
 import psutil
 
-from borealis_py.app.exit_codes import OTHER_LIFE
+from borealis_py.app.supervisor.exit_codes import OTHER_LIFE
 from tests.chaos.arena import Arena, Steps, publishing
 from tests.chaos.faults import HUNG, CameToNothing, Fault
 from tests.harness import family

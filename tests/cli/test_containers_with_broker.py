@@ -13,9 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from borealis_py.app.exit_codes import REFUSED
 from borealis_py.app.origin import show
 from borealis_py.app.state import read_app
+from borealis_py.app.supervisor.exit_codes import REFUSED
 from borealis_py.cli import described
 from borealis_py.demo import data
 from borealis_py.kafka.log import KafkaLog

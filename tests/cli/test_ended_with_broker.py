@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from borealis_py.app.exit_codes import OTHER_LIFE
+from borealis_py.app.supervisor.exit_codes import OTHER_LIFE
 from tests.cli.commands import Borealis, status
 from tests.cli.foreign_topic import Topic, app_text
 from tests.harness.waiting import PATIENCE_S, until

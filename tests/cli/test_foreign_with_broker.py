@@ -15,9 +15,9 @@ from typing import Any
 
 import pytest
 
-from borealis_py.app.exit_codes import REFUSED
 from borealis_py.app.source_ended import ended_sources
 from borealis_py.app.state import read_app
+from borealis_py.app.supervisor.exit_codes import REFUSED
 from borealis_py.kafka.log import KafkaLog
 from borealis_py.log import topics
 from borealis_py.log.base import Feed

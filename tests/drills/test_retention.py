@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from borealis_py.app.exit_codes import LOST
+from borealis_py.app.supervisor.exit_codes import LOST
 from tests.harness.cluster import Cluster, cluster
 from tests.harness.network import BUCKET_US, QUERY, SOURCES
 from tests.harness.plan import Member, Plan

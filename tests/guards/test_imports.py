@@ -30,7 +30,6 @@ def test_no_modules_import_each_other_in_a_circle() -> None:
 
 
 KNOTS = {
-    ("app", "app/supervisor"),
     ("cli", "cli/commands"),
     ("engine", "engine/applied"),
     ("engine", "engine/keyed"),

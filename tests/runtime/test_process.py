@@ -11,8 +11,8 @@ import msgspec
 import pytest
 
 from borealis_py.app import launch
-from borealis_py.app.exit_codes import REFUSED
 from borealis_py.app.process_spec import VARIABLE, ProcessSpec
+from borealis_py.app.supervisor.exit_codes import REFUSED
 from borealis_py.demo.flights import app
 from borealis_py.engine.keyed.table_file import known
 from borealis_py.protocol.settings import DelayPolicy, Delays, Timing

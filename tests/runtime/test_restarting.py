@@ -8,7 +8,7 @@ from typing import Any, cast
 import pytest
 import structlog
 
-from borealis_py.app import exit_codes
+from borealis_py.app.supervisor import exit_codes
 from borealis_py.log.base import Feed, LogError
 from borealis_py.log.record_size import RecordTooLarge, too_large
 from borealis_py.node.endings import Superseded

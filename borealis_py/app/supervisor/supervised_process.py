@@ -9,9 +9,8 @@ import time
 from contextlib import suppress
 from typing import Any
 
-from borealis_py.app.exit_codes import FAILED, described, exit_of
 from borealis_py.app.supervisor import run_notes
-from borealis_py.app.supervisor.backoff import Backoff
+from borealis_py.app.supervisor.exit_codes import FAILED, described, exit_of
 from borealis_py.config import logfile
 
 SESSION_GONE_S = 2.0
@@ -182,3 +181,26 @@ def _spawn(command: list[str], environment: dict[str, str], path: str, note: dic
         os.waitpid(pid, 0)
         raise OSError(f"cannot start {command[0]}: {wrong}")
     return pid
+
+
+READY_S = 60.0
+"""A process that was READY this long before it died is restarted at once, as after its first end."""
+FIRST_S = 1.0
+MAX_S = 30.0
+
+
+class Backoff:
+    """When a process that died is restarted: at once, then after 1 s, doubling up to 30 s."""
+
+    def __init__(self) -> None:
+        self._next_s = 0.0
+
+    def died(self, ready_s: float) -> float:
+        """The delay before the next start, in seconds.
+
+        Args:
+            ready_s: for how long it had been READY when it died; 0: it was not.
+        """
+        pause_s = 0.0 if ready_s >= READY_S else self._next_s
+        self._next_s = min(max(FIRST_S, 2 * pause_s), MAX_S)
+        return pause_s

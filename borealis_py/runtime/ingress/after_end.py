@@ -11,8 +11,8 @@ from contextlib import closing
 
 import structlog
 
-from borealis_py.app import exit_codes
-from borealis_py.app.exit_codes import ExitCode
+from borealis_py.app.supervisor import exit_codes
+from borealis_py.app.supervisor.exit_codes import ExitCode
 from borealis_py.log.base import Log, LogError
 from borealis_py.log.description import OtherLife, OtherVersion, check_life
 from borealis_py.runtime.ends import end_of

@@ -9,8 +9,8 @@ from typing import Protocol
 import msgspec
 import structlog
 
-from borealis_py.app import exit_codes
-from borealis_py.app.exit_codes import ExitCode
+from borealis_py.app.supervisor import exit_codes
+from borealis_py.app.supervisor.exit_codes import ExitCode
 from borealis_py.log import topics
 from borealis_py.log.base import Appender, Feed, NewRecord
 from borealis_py.log.clock import Clock, ClockWatch, SystemClock

@@ -11,8 +11,8 @@ from typing import Protocol
 
 import structlog
 
-from borealis_py.app import exit_codes
-from borealis_py.app.exit_codes import ExitCode
+from borealis_py.app.supervisor import exit_codes
+from borealis_py.app.supervisor.exit_codes import ExitCode
 from borealis_py.client.target import BegunAnew, StreamEnded, StreamForgotten
 from borealis_py.ingress.source_settings import NOTHING_SET, SourceSettings
 from borealis_py.log.base import LogError

@@ -18,8 +18,8 @@ from pathlib import Path
 
 import structlog
 
-from borealis_py.app.exit_codes import FAILED
 from borealis_py.app.process_spec import ProcessSpec
+from borealis_py.app.supervisor.exit_codes import FAILED
 from borealis_py.kafka.log import KafkaLog
 from borealis_py.log.base import LogError
 from borealis_py.node.reporter import StatusListener, ignore_status

@@ -6,8 +6,8 @@ import threading
 
 import pytest
 
-from borealis_py.app import exit_codes
-from borealis_py.app.exit_codes import ExitCode
+from borealis_py.app.supervisor import exit_codes
+from borealis_py.app.supervisor.exit_codes import ExitCode
 from borealis_py.log import topics
 from borealis_py.log.base import LogUnreachable
 from borealis_py.log.messages import Description, encode

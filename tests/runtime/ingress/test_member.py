@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterable
 import pytest
 import structlog
 
-from borealis_py.app import exit_codes
-from borealis_py.app.exit_codes import described
+from borealis_py.app.supervisor import exit_codes
+from borealis_py.app.supervisor.exit_codes import described
 from borealis_py.client.target import BegunAnew, PublishFailed, StreamEnded, StreamForgotten
 from borealis_py.ingress.source_settings import SourceSettings
 from borealis_py.log.base import LogUnreachable

@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from borealis_py.app import exit_codes
+from borealis_py.app.supervisor import exit_codes
 from borealis_py.log.topics import redo_feeds
 from borealis_py.query.recovery import ACTIVE
 from borealis_py.runtime import restarting as supervising

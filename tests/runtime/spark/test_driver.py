@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from borealis_py.app import exit_codes
 from borealis_py.app.process_spec import ProcessSpec
+from borealis_py.app.supervisor import exit_codes
 from borealis_py.log.base import LogUnreachable
 from borealis_py.runtime.spark import driver as driving
 from borealis_py.runtime.spark.driver import DriverFiles, SparkDriver

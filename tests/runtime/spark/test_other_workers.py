@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from borealis_py.app.exit_codes import FAILED, KERNEL, ExitCode
+from borealis_py.app.supervisor.exit_codes import FAILED, KERNEL, ExitCode
 from tests.harness.processes import ROOT
 from tests.runtime.spark.driven import READY_S, driven, union_app
 
