@@ -12,8 +12,8 @@ from rich.text import Text
 from benchmarks.report.names import EXPERIMENTS, PAPERS
 from borealis_py.cli.commands.bench import LOGS, Work, telling
 from borealis_py.cli.commands.up import Host, check_host
-from borealis_py.cli.console import err, out, print_json, print_table
-from borealis_py.cli.options import Json
+from borealis_py.cli.shared.console import err, out, print_json, print_table
+from borealis_py.cli.shared.options import Json
 
 if TYPE_CHECKING:
     from benchmarks.measure.failover import FailoverFigures

@@ -30,8 +30,12 @@ from borealis_py.cli.commands import (
     policy,
     publish,
     read,
+    recovery,
     replica,
+    resume,
+    retain,
     sim,
+    source,
     status,
     subscribe,
     threshold,
@@ -39,13 +43,9 @@ from borealis_py.cli.commands import (
     up,
     verify,
 )
-from borealis_py.cli.console import FAILED, USAGE
-from borealis_py.cli.console import fail as show_error
-from borealis_py.cli.errors import hint_of, is_expected, is_wrong_word
-from borealis_py.cli.recovering import recovery
-from borealis_py.cli.resuming import resume
-from borealis_py.cli.retaining import retain
-from borealis_py.cli.source_settings import app as source_settings
+from borealis_py.cli.shared.console import FAILED, USAGE
+from borealis_py.cli.shared.console import fail as show_error
+from borealis_py.cli.shared.errors import hint_of, is_expected, is_wrong_word
 
 app = typer.Typer(
     name="borealis",
@@ -100,10 +100,10 @@ app.command(
     context_settings={"ignore_unknown_options": True},
 )(threshold.threshold)  # -1s is a value
 app.command("policy", short_help="Change a query's policies while it runs.")(policy.policy)
-app.command("retain", short_help="Show or change how much of a stream is kept.")(retain)
-app.command("recovery", short_help="Show or change how a node survives a crash.")(recovery)
-app.command("resume", short_help="Publish a query again whose replicas differed.")(resume)
-app.add_typer(source_settings, name="source")
+app.command("retain", short_help="Show or change how much of a stream is kept.")(retain.retain)
+app.command("recovery", short_help="Show or change how a node survives a crash.")(recovery.recovery)
+app.command("resume", short_help="Publish a query again whose replicas differed.")(resume.resume)
+app.add_typer(source.app, name="source")
 app.add_typer(fail.app, name="fail")
 app.command("audit", short_help="Recompute a query's results and compare them bit for bit.")(audit.audit)
 app.command("verify", short_help="Check what lies in Kafka with an independent reader.")(verify.verify)

@@ -13,7 +13,7 @@ import typer
 from borealis_py.app import settings
 from borealis_py.app.settings import Changed, SettingChange, change
 from borealis_py.app.state import NoSuchApp, read_settings
-from borealis_py.cli import changing
+from borealis_py.cli.shared import changing
 from borealis_py.log import topics
 from borealis_py.log.messages import Description, Policy, Threshold, encode
 from borealis_py.protocol.settings import Delays

@@ -16,7 +16,7 @@ import pytest
 from borealis_py.app.errors import LaunchError
 from borealis_py.app.state import AppState, read_settings
 from borealis_py.app.timing import differences, ignored
-from borealis_py.cli.context import Context
+from borealis_py.cli.shared.context import Context
 from borealis_py.config.config import load
 from borealis_py.kafka.log import KafkaLog
 from borealis_py.log import topics

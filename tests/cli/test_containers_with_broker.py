@@ -16,7 +16,7 @@ import pytest
 from borealis_py.app.origin import show
 from borealis_py.app.state import read_app
 from borealis_py.app.supervisor.exit_codes import REFUSED
-from borealis_py.cli import described
+from borealis_py.cli.shared import described
 from borealis_py.demo import data
 from borealis_py.kafka.log import KafkaLog
 from borealis_py.log import topics

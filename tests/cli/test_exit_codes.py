@@ -8,8 +8,8 @@ import pytest
 from confluent_kafka import KafkaError
 
 from borealis_py.app.state import NoSuchApp, UnknownName, find_app
-from borealis_py.cli.console import FAILED, INTERRUPTED, USAGE
-from borealis_py.cli.errors import is_expected, is_wrong_word
+from borealis_py.cli.shared.console import FAILED, INTERRUPTED, USAGE
+from borealis_py.cli.shared.errors import is_expected, is_wrong_word
 from borealis_py.client.ingest import WrongOption
 from borealis_py.kafka.access.rights import missing_right
 from borealis_py.kafka.client import translated

@@ -7,7 +7,7 @@ from dataclasses import replace
 from rich.console import Console
 
 from borealis_py.app.state import IngressStatuses
-from borealis_py.cli.ingress_table import ingress_table
+from borealis_py.cli.shared.ingress_table import ingress_table
 from borealis_py.ingress.source_settings import SourceSettings
 from borealis_py.log.ingress_status import AbsentField, IngressRole
 from borealis_py.observe.ingress_overview import ingress_overview, ingress_remarks

@@ -11,8 +11,8 @@ from typer.testing import CliRunner
 
 from borealis_py.app.state import AppState
 from borealis_py.cli.commands import publish
-from borealis_py.cli.errors import is_wrong_word
 from borealis_py.cli.main import app as command
+from borealis_py.cli.shared.errors import is_wrong_word
 from borealis_py.client import ingest, publisher
 from borealis_py.client.session import Boundaries
 from borealis_py.log.messages import Description

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from borealis_py.app.state import read_app
-from borealis_py.cli import recovering
 from borealis_py.cli.commands import explain
+from borealis_py.cli.commands import recovery
 from borealis_py.cli.main import main
 from borealis_py.config.config import Config
 from borealis_py.kafka import client
@@ -31,7 +31,7 @@ def log(monkeypatch: pytest.MonkeyPatch) -> AppLog:
     app.query("one", cut, replicas=1)
     described(it, app)
     context: Any = SimpleNamespace(log=it, app=lambda name: read_app(it, name))
-    monkeypatch.setattr(recovering, "open_context", lambda bootstrap: context)
+    monkeypatch.setattr(recovery, "open_context", lambda bootstrap: context)
     return it
 
 

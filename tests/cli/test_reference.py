@@ -9,12 +9,12 @@ import pytest
 
 import borealis_py
 from borealis_py.app.state import AppState
-from borealis_py.cli.ingress_table import INGRESS_COLUMNS
 from borealis_py.cli.main import app
 from borealis_py.cli.reference.commands import leaves
 from borealis_py.cli.reference.pages import PAGES
 from borealis_py.cli.reference.status import COLUMNS, DERIVED, INGRESS, INGRESS_DERIVED, WHOLE
-from borealis_py.cli.replica_table import COLUMNS as SHOWN
+from borealis_py.cli.shared.ingress_table import INGRESS_COLUMNS
+from borealis_py.cli.shared.replica_table import COLUMNS as SHOWN
 from borealis_py.config.reference import documented
 from borealis_py.log.ingress_status import IngressInput, IngressStatus
 from borealis_py.log.messages import Description, InputStatus, RedoStatus, Status, TrimStatus

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from borealis_py.app.state import read_app
-from borealis_py.cli import retaining
+from borealis_py.cli.commands import retain
 from borealis_py.cli.main import main
 from borealis_py.query import App
 from borealis_py.simulation.log.client import MemoryAdmin
@@ -24,7 +24,7 @@ def log(monkeypatch: pytest.MonkeyPatch) -> AppLog:
     app.query("q", app.source("s", schema={"x": "int64"}), "3s")
     described(it, app)
     context: Any = SimpleNamespace(log=it, app=lambda name: read_app(it, name))
-    monkeypatch.setattr(retaining, "open_context", lambda bootstrap: context)
+    monkeypatch.setattr(retain, "open_context", lambda bootstrap: context)
     return it
 
 

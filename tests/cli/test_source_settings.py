@@ -9,7 +9,7 @@ import pytest
 
 from borealis_py.app import source_settings as settings
 from borealis_py.app.state import AppState, read_settings
-from borealis_py.cli import source_settings
+from borealis_py.cli.commands import source
 from borealis_py.ingress.source_settings import SourceSettings
 from borealis_py.log.ingress_status import IngressRole
 from tests.cli.commands import Borealis
@@ -35,7 +35,7 @@ class Context:
 @pytest.fixture
 def log(monkeypatch: pytest.MonkeyPatch) -> InstantLog:
     made = described_log()
-    monkeypatch.setattr(source_settings, "open_context", lambda bootstrap: Context(made))
+    monkeypatch.setattr(source, "open_context", lambda bootstrap: Context(made))
     monkeypatch.setattr(settings, "GONE_S", 600.0)  # on a machine that is slow, too
     copy(made, 0, 0, 2)
     copy(made, 1, 1)

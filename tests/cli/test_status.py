@@ -13,8 +13,8 @@ from borealis_py.app.replicas import ProcessName
 from borealis_py.app.state import AppState, Statuses
 from borealis_py.app.supervision import Fate
 from borealis_py.cli.commands.status import checkpoint_places
-from borealis_py.cli.replica_table import COLUMNS, apart_lines, fate_lines, remarks, replica_table, row, too_late
-from borealis_py.cli.tables import KEPT
+from borealis_py.cli.shared.replica_table import COLUMNS, apart_lines, fate_lines, remarks, replica_table, row, too_late
+from borealis_py.cli.shared.tables import KEPT
 from borealis_py.log.acks import ack_record
 from borealis_py.log.messages import Description, InputStatus, Status, TrimStatus
 from borealis_py.observe.overview import overview, waiting_trims

@@ -19,13 +19,13 @@ from rich.text import Text
 from borealis_py.app.replicas import ProcessName
 from borealis_py.app.state import AppState, Statuses
 from borealis_py.app.supervision import Fate
-from borealis_py.cli import console
 from borealis_py.cli.commands import explain
 from borealis_py.cli.commands.inspect import show
-from borealis_py.cli.ingress_table import INGRESS_COLUMNS, ingress_table
-from borealis_py.cli.recovery_table import recovery_of
-from borealis_py.cli.replica_table import COLUMNS, parts_table, replica_table
-from borealis_py.cli.tables import ColumnWidths, FittingTable, fitted, wrapped
+from borealis_py.cli.shared import console
+from borealis_py.cli.shared.ingress_table import INGRESS_COLUMNS, ingress_table
+from borealis_py.cli.shared.recovery_table import recovery_of
+from borealis_py.cli.shared.replica_table import COLUMNS, parts_table, replica_table
+from borealis_py.cli.shared.tables import ColumnWidths, FittingTable, fitted, wrapped
 from borealis_py.log.base import Feed, Record
 from borealis_py.log.ingress_status import IngressRole
 from borealis_py.log.messages import Description

@@ -109,7 +109,7 @@ def test_it_fits_the_terminal_and_the_newest_events_stay(width: int, height: int
 def follower(monkeypatch: pytest.MonkeyPatch) -> Scripted:
     follower = Scripted(a_view())
     monkeypatch.setattr("borealis_py.observe.follower.Follower", lambda log, app: follower)
-    monkeypatch.setattr("borealis_py.cli.context.Context.check_broker", lambda _: None)
+    monkeypatch.setattr("borealis_py.cli.shared.context.Context.check_broker", lambda _: None)
     return follower
 
 

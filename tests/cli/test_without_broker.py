@@ -13,8 +13,8 @@ import pytest
 from borealis_py.cli.commands.demo import demo
 from borealis_py.cli.commands.replica import replica
 from borealis_py.cli.commands.up import up
-from borealis_py.cli.console import print_json
-from borealis_py.cli.replica_table import duration
+from borealis_py.cli.shared.console import print_json
+from borealis_py.cli.shared.replica_table import duration
 from borealis_py.kafka.broker import free_port
 from tests.cli.commands import Borealis, app_text, chain_text
 from tests.support.nowhere import NOWHERE

@@ -12,7 +12,7 @@ import pytest
 
 import borealis_py
 from borealis_py import api
-from borealis_py.cli.context import open_context
+from borealis_py.cli.shared.context import open_context
 from borealis_py.config.config import ConfigError, load
 from borealis_py.config.kafka import cluster_of, log_of
 from borealis_py.kafka import admin, appender, lookup, reader, topic_watch, transactor

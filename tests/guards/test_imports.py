@@ -30,7 +30,6 @@ def test_no_modules_import_each_other_in_a_circle() -> None:
 
 
 KNOTS = {
-    ("cli", "cli/commands"),
     ("engine", "engine/applied"),
     ("engine", "engine/keyed"),
     ("runtime", "runtime/ingress"),

@@ -11,7 +11,7 @@ import pytest
 from rich.console import Console
 
 from borealis_py.app.replicas import ProcessName, ReplicaProcesses
-from borealis_py.cli.replica_table import parts_table
+from borealis_py.cli.shared.replica_table import parts_table
 from borealis_py.observe.process_tree import DAEMON, JVM, PARENT, WORKER, Footprint, named, parts, told
 
 

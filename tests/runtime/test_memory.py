@@ -12,7 +12,7 @@ import pytest
 
 from borealis_py.app.process_spec import ProcessSpec
 from borealis_py.app.replicas import ProcessName, first_arguments
-from borealis_py.cli.context import Context
+from borealis_py.cli.shared.context import Context
 from borealis_py.config.config import load
 from borealis_py.engine import DuckKernel
 from borealis_py.kafka.log import KafkaLog

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from borealis_py.cli.console import fail, print_json, say, waiting
-from borealis_py.cli.context import Context, open_context
-from borealis_py.cli.options import AppName, Bootstrap, DataDir, Json, app_file
+from borealis_py.cli.shared.console import fail, print_json, say, waiting
+from borealis_py.cli.shared.context import Context, open_context
+from borealis_py.cli.shared.options import AppName, Bootstrap, DataDir, Json, app_file
 
 if TYPE_CHECKING:
     from borealis_py.app.audited import AuditPlace

@@ -10,8 +10,8 @@ from typing import Annotated
 import typer
 
 from borealis_py.cli.commands.up import Host, check_host
-from borealis_py.cli.console import err, fail, print_json
-from borealis_py.cli.options import Json
+from borealis_py.cli.shared.console import err, fail, print_json
+from borealis_py.cli.shared.options import Json
 
 LOGS = "with --work DIR the logs of all processes are kept"
 Work = Annotated[Path | None, typer.Option("--work", help="Keep logs and data here.", show_default="a temporary one")]

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from borealis_py.cli.console import print_json, print_table, say, waiting
-from borealis_py.cli.options import DataDir, Json
+from borealis_py.cli.shared.console import print_json, print_table, say, waiting
+from borealis_py.cli.shared.options import DataDir, Json
 
 if TYPE_CHECKING:
     from borealis_py.kafka.broker import LocalBroker

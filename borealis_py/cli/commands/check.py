@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from borealis_py.cli.console import print_json, print_table, say
-from borealis_py.cli.context import open_context
-from borealis_py.cli.foreign import (
+from borealis_py.cli.shared.console import print_json, print_table, say
+from borealis_py.cli.shared.context import open_context
+from borealis_py.cli.shared.foreign import (
     check_clusters,
     check_topics,
     print_topics,
@@ -18,7 +18,7 @@ from borealis_py.cli.foreign import (
     say_remarks,
     with_asked_inputs,
 )
-from borealis_py.cli.options import Json, app_file
+from borealis_py.cli.shared.options import Json, app_file
 
 if TYPE_CHECKING:
     from borealis_py.app.check import NodeReport

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import typer
 
-from borealis_py.cli.console import say, waiting
-from borealis_py.cli.options import AppName, DataDir
+from borealis_py.cli.shared.console import say, waiting
+from borealis_py.cli.shared.options import AppName, DataDir
 
 
 def down(app: AppName = None, data_dir: DataDir = None) -> None:

@@ -10,11 +10,11 @@ import typer
 from rich.text import Text
 
 from borealis_py.cli.commands.check import AppFile
-from borealis_py.cli.console import print_json, print_table, say
-from borealis_py.cli.context import Context, open_context
-from borealis_py.cli.foreign import check_clusters, print_topics, say_remarks, with_asked_inputs
-from borealis_py.cli.options import Bootstrap, Json
-from borealis_py.cli.recovery_table import given_rates, print_recovery, rates, recovery_json, recovery_of
+from borealis_py.cli.shared.console import print_json, print_table, say
+from borealis_py.cli.shared.context import Context, open_context
+from borealis_py.cli.shared.foreign import check_clusters, print_topics, say_remarks, with_asked_inputs
+from borealis_py.cli.shared.options import Bootstrap, Json
+from borealis_py.cli.shared.recovery_table import given_rates, print_recovery, rates, recovery_json, recovery_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from borealis_py.cli.console import fail, print_json, say, waiting
-from borealis_py.cli.context import open_context
-from borealis_py.cli.options import AppName, Bootstrap, Json
+from borealis_py.cli.shared.console import fail, print_json, say, waiting
+from borealis_py.cli.shared.context import open_context
+from borealis_py.cli.shared.options import AppName, Bootstrap, Json
 
 if TYPE_CHECKING:
     from borealis_py.app.state import AppState, StatusReader

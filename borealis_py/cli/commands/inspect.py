@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from borealis_py.cli.console import out, print_json, print_table, say
-from borealis_py.cli.context import open_context
-from borealis_py.cli.options import Bootstrap, Json
+from borealis_py.cli.shared.console import out, print_json, print_table, say
+from borealis_py.cli.shared.context import open_context
+from borealis_py.cli.shared.options import Bootstrap, Json
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -85,7 +85,7 @@ def _by_registry(form: SampledFormat, records: Sequence[Record], config: Config,
 
 def show(seen: TopicSurvey, cluster: str | None) -> None:
     """Print what a survey has found, and the call that reads the topic; `cluster`: as the command has it."""
-    from borealis_py.cli.replica_table import duration, per_second
+    from borealis_py.cli.shared.replica_table import duration, per_second
     from borealis_py.observe.topic_formats import REGISTERED
     from borealis_py.query.ingress_spec import FORMATS
 

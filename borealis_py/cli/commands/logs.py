@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from borealis_py.cli.console import INTERRUPTED
-from borealis_py.cli.options import AppName, DataDir
+from borealis_py.cli.shared.console import INTERRUPTED
+from borealis_py.cli.shared.options import AppName, DataDir
 from borealis_py.config.signals import setting
 
 if TYPE_CHECKING:

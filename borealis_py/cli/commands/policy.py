@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from borealis_py.cli.changing import TIMEOUT, Query, Timeout, carry_out
-from borealis_py.cli.options import AppName, Bootstrap, Json
+from borealis_py.cli.shared.changing import TIMEOUT, Query, Timeout, carry_out
+from borealis_py.cli.shared.options import AppName, Bootstrap, Json
 
 if TYPE_CHECKING:
     from borealis_py.protocol.settings import DelayPolicy

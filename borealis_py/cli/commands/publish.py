@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from borealis_py.cli.console import INTERRUPTED, fail, say, waiting
-from borealis_py.cli.context import open_context
-from borealis_py.cli.options import AppName, Bootstrap, rows_file
+from borealis_py.cli.shared.console import INTERRUPTED, fail, say, waiting
+from borealis_py.cli.shared.context import open_context
+from borealis_py.cli.shared.options import AppName, Bootstrap, rows_file
 from borealis_py.config.signals import setting
 
 if TYPE_CHECKING:

@@ -7,9 +7,9 @@ from typing import Annotated
 
 import typer
 
-from borealis_py.cli.console import print_json
-from borealis_py.cli.context import open_context
-from borealis_py.cli.options import AppName, Bootstrap
+from borealis_py.cli.shared.console import print_json
+from borealis_py.cli.shared.context import open_context
+from borealis_py.cli.shared.options import AppName, Bootstrap
 
 
 def read(

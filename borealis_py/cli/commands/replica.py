@@ -13,9 +13,9 @@ from typing import Annotated
 import typer
 
 from borealis_py.cli.commands.up import Host, Master, TakeOver, check_host
-from borealis_py.cli.context import open_context
-from borealis_py.cli.described import wait_described
-from borealis_py.cli.options import AppName, Bootstrap, DataDir, Http
+from borealis_py.cli.shared.context import open_context
+from borealis_py.cli.shared.described import wait_described
+from borealis_py.cli.shared.options import AppName, Bootstrap, DataDir, Http
 
 
 def replica(

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Protocol, TypeVar
 import typer
 from rich.text import Text
 
-from borealis_py.cli.console import err, out, print_json, print_table, say
-from borealis_py.cli.options import Json
+from borealis_py.cli.shared.console import err, out, print_json, print_table, say
+from borealis_py.cli.shared.options import Json
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -6,11 +6,11 @@ import time
 from contextlib import closing
 from typing import TYPE_CHECKING
 
-from borealis_py.cli.console import out, print_json, say
-from borealis_py.cli.context import open_context
-from borealis_py.cli.ingress_table import ingress_table
-from borealis_py.cli.options import AppName, Bootstrap, DataDir, Json
-from borealis_py.cli.replica_table import apart_lines, fate_lines, parts_table, remarks, replica_table
+from borealis_py.cli.shared.console import out, print_json, say
+from borealis_py.cli.shared.context import open_context
+from borealis_py.cli.shared.ingress_table import ingress_table
+from borealis_py.cli.shared.options import AppName, Bootstrap, DataDir, Json
+from borealis_py.cli.shared.replica_table import apart_lines, fate_lines, parts_table, remarks, replica_table
 
 if TYPE_CHECKING:
     from borealis_py.app.state import AppState, ReplicaKey, Statuses

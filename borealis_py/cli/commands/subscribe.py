@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from borealis_py.cli.console import INTERRUPTED, print_json, say
-from borealis_py.cli.context import Context, open_context
-from borealis_py.cli.options import AppName, Bootstrap, Json
+from borealis_py.cli.shared.console import INTERRUPTED, print_json, say
+from borealis_py.cli.shared.context import Context, open_context
+from borealis_py.cli.shared.options import AppName, Bootstrap, Json
 from borealis_py.config.signals import setting
 from borealis_py.query.names import base_name
 
@@ -118,7 +118,7 @@ def _runs(context: Context, state: AppState, query: str, statuses: Statuses) -> 
 
 def _say_late(state: AppState, query: str, statuses: Statuses, but: Statuses | None = None) -> None:
     """Tell of rows that came too late for results of the query, unless `but` has it already."""
-    from borealis_py.cli.replica_table import too_late
+    from borealis_py.cli.shared.replica_table import too_late
 
     told = set() if but is None else set(too_late(state, query, but))
     for line in too_late(state, query, statuses):

@@ -13,12 +13,12 @@ from rich.console import Console, Group, RenderableType
 from rich.live import Live
 from rich.text import Text
 
-from borealis_py.cli.console import out, print_json
-from borealis_py.cli.context import open_context
-from borealis_py.cli.ingress_table import ingress_table
-from borealis_py.cli.keys import Keys
-from borealis_py.cli.options import AppName, Bootstrap, Json
-from borealis_py.cli.replica_table import remarks, replica_table
+from borealis_py.cli.shared.console import out, print_json
+from borealis_py.cli.shared.context import open_context
+from borealis_py.cli.shared.ingress_table import ingress_table
+from borealis_py.cli.shared.keys import Keys
+from borealis_py.cli.shared.options import AppName, Bootstrap, Json
+from borealis_py.cli.shared.replica_table import remarks, replica_table
 from borealis_py.config.signals import setting
 
 if TYPE_CHECKING:

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from borealis_py.cli.commands.check import AppFile
-from borealis_py.cli.console import INTERRUPTED, say, waiting
-from borealis_py.cli.context import Context, open_context
-from borealis_py.cli.foreign import (
+from borealis_py.cli.commands.retain import accept_all_times, fit_segments, say_copies
+from borealis_py.cli.shared.console import INTERRUPTED, say, waiting
+from borealis_py.cli.shared.context import Context, open_context
+from borealis_py.cli.shared.foreign import (
     check_clusters,
     first_foreign_us,
     foreign_beginnings,
@@ -19,8 +20,7 @@ from borealis_py.cli.foreign import (
     say_remarks,
     with_described_inputs,
 )
-from borealis_py.cli.options import Bootstrap, DataDir, Http
-from borealis_py.cli.retaining import accept_all_times, fit_segments, say_copies
+from borealis_py.cli.shared.options import Bootstrap, DataDir, Http
 
 if TYPE_CHECKING:
     from borealis_py.app.launch import Pids
@@ -241,7 +241,7 @@ def _start(
     from borealis_py.app.child_processes import terminated_as_interrupt
     from borealis_py.app.replicas import process_of
     from borealis_py.app.supervision import available
-    from borealis_py.cli.replica_table import too_late
+    from borealis_py.cli.shared.replica_table import too_late
     from borealis_py.runtime.spark import class_archive
 
     if spec.host == "spark":

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from borealis_py.cli.console import err, fail, out, print_json, say
-from borealis_py.cli.context import Context, open_context
-from borealis_py.cli.errors import hint_of, is_expected
-from borealis_py.cli.options import AppName, Bootstrap, DataDir, Json
+from borealis_py.cli.shared.console import err, fail, out, print_json, say
+from borealis_py.cli.shared.context import Context, open_context
+from borealis_py.cli.shared.errors import hint_of, is_expected
+from borealis_py.cli.shared.options import AppName, Bootstrap, DataDir, Json
 
 if TYPE_CHECKING:
     from borealis_py.app.state import AppState

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.text import Text
 
-from borealis_py.cli.changing import TIMEOUT, clock
-from borealis_py.cli.console import fail, print_json, print_table, say, waiting
-from borealis_py.cli.context import open_context
-from borealis_py.cli.options import AppName, Bootstrap, Json
+from borealis_py.cli.shared.changing import TIMEOUT, clock
+from borealis_py.cli.shared.console import fail, print_json, print_table, say, waiting
+from borealis_py.cli.shared.context import open_context
+from borealis_py.cli.shared.options import AppName, Bootstrap, Json
 
 if TYPE_CHECKING:
     from collections.abc import Callable

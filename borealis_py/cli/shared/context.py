@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from borealis_py.cli.console import say
+from borealis_py.cli.shared.console import say
 
 if TYPE_CHECKING:
     from borealis_py.app.state import AppState

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.text import Text
 
-from borealis_py.cli.console import fail, print_json, print_table, say, waiting
-from borealis_py.cli.context import open_context
+from borealis_py.cli.shared.console import fail, print_json, print_table, say, waiting
+from borealis_py.cli.shared.context import open_context
 
 if TYPE_CHECKING:
     from borealis_py.app.settings import Changed, Obeys, SettingChange

@@ -7,12 +7,12 @@ from collections.abc import Mapping
 from functools import partial
 from typing import TYPE_CHECKING
 
-from borealis_py.cli.console import print_table, say
+from borealis_py.cli.shared.console import print_table, say
 
 if TYPE_CHECKING:
     from borealis_py.app.beginning import ClusterRegistry
     from borealis_py.app.foreign import ClusterLog
-    from borealis_py.cli.context import Context
+    from borealis_py.cli.shared.context import Context
     from borealis_py.config.config import Config
     from borealis_py.protocol.settings import Timing
     from borealis_py.query.ingress_spec import IngressSpec

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from borealis_py.cli.changing import Query
-from borealis_py.cli.console import print_json, say
-from borealis_py.cli.context import open_context
-from borealis_py.cli.options import AppName, Bootstrap, Json
+from borealis_py.cli.shared.changing import Query
+from borealis_py.cli.shared.console import print_json, say
+from borealis_py.cli.shared.context import open_context
+from borealis_py.cli.shared.options import AppName, Bootstrap, Json
 
 
 def resume(query: Query, bootstrap: Bootstrap = None, app: AppName = None, json: Json = False) -> None:

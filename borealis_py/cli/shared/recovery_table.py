@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 from rich.text import Text
 
-from borealis_py.cli.console import print_table, say
+from borealis_py.cli.shared.console import print_table, say
 
 if TYPE_CHECKING:
     from borealis_py.app.explain import Explanation

@@ -5,11 +5,11 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
-from borealis_py.cli.console import say
+from borealis_py.cli.shared.console import say
 
 if TYPE_CHECKING:
     from borealis_py.app.state import AppState
-    from borealis_py.cli.context import Context
+    from borealis_py.cli.shared.context import Context
 
 WAIT_S = 60.0
 """The broker and the description may appear later."""

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from rich.text import Text
 
-from borealis_py.cli.tables import KEPT, FittingTable
+from borealis_py.cli.shared.tables import KEPT, FittingTable
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

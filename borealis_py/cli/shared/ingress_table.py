@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 from rich.text import Text
 
-from borealis_py.cli.replica_table import clock, duration
-from borealis_py.cli.tables import FittingTable
+from borealis_py.cli.shared.replica_table import clock, duration
+from borealis_py.cli.shared.tables import FittingTable
 
 if TYPE_CHECKING:
     from borealis_py.app.state import AppState, IngressStatuses

@@ -12,7 +12,7 @@ import msgspec
 from rich.console import Console
 from rich.text import Text
 
-from borealis_py.cli.tables import FittingTable
+from borealis_py.cli.shared.tables import FittingTable
 
 FAILED, USAGE = 1, 2
 """Exit codes: it could not be done; a word of the command is wrong."""

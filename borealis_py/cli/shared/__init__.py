@@ -1,0 +1,1 @@
+"""What commands share: options, the app that they open, tables, messages."""
