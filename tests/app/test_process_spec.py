@@ -14,7 +14,7 @@ from borealis_py.config.config import load
 from borealis_py.config.kafka import log_of
 from borealis_py.kafka.admin import Copies
 from borealis_py.kafka.log import KafkaLog
-from borealis_py.runtime.process import parse
+from borealis_py.runtime.process.__main__ import parse
 
 WHOLE = ProcessSpec(
     bootstrap="host:1,host:2",

@@ -13,7 +13,7 @@ from borealis_py.node.spec import ReplicaSpec
 from borealis_py.protocol.redo import RedoJob
 from borealis_py.protocol.settings import Timing
 from borealis_py.query import App
-from borealis_py.runtime.threads import make_redos
+from borealis_py.runtime.process.threads import make_redos
 from reconcile.redo_client import RedoRouter, RedoRunner
 from tests.harness.running import MakeRedos, RunningApp, running
 from tests.harness.waiting import until

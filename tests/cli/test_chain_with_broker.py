@@ -12,7 +12,7 @@ import pytest
 from borealis_py.app.process_spec import VARIABLE, ProcessSpec
 from borealis_py.app.replicas import ProcessName, ReplicaProcesses
 from borealis_py.kafka.log import KafkaLog
-from borealis_py.runtime import index_in_use
+from borealis_py.runtime.process import index_in_use
 from tests.cli.commands import Borealis, statuses
 from tests.harness.launching import cut_off
 from tests.harness.waiting import PATIENCE_S, until
@@ -50,7 +50,7 @@ def test_an_index_of_all_nodes_runs_in_one_process(borealis: Borealis, processes
 def test_an_index_of_a_node_that_runs_is_taken(
     bootstrap: str, site: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from borealis_py.runtime.process import main as process
+    from borealis_py.runtime.process.__main__ import main as process
 
     monkeypatch.setattr(index_in_use, "WATCH_S", PATIENCE_S)
     monkeypatch.setenv(VARIABLE, ProcessSpec(bootstrap, site / "other").environment()[VARIABLE])

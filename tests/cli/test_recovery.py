@@ -10,8 +10,7 @@ from typing import Any
 import pytest
 
 from borealis_py.app.state import read_app
-from borealis_py.cli.commands import explain
-from borealis_py.cli.commands import recovery
+from borealis_py.cli.commands import explain, recovery
 from borealis_py.cli.main import main
 from borealis_py.config.config import Config
 from borealis_py.kafka import client

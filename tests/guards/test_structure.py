@@ -41,7 +41,7 @@ STARTED = {
     "borealis_py.config.reference",
     "borealis_py.demo.content_check",
     "borealis_py.demo.weather",
-    "borealis_py.runtime.process",
+    "borealis_py.runtime.process.__main__",
     "borealis_py.runtime.spark.daemon",
     "borealis_py.runtime.spark.make_class_archive",
 }

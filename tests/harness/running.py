@@ -22,8 +22,8 @@ from borealis_py.node.spec import ReplicaSpec
 from borealis_py.protocol.settings import Timing
 from borealis_py.query import App
 from borealis_py.query.partitions import parts_of
+from borealis_py.runtime.process.threads import make_redos
 from borealis_py.runtime.specs import replica_spec
-from borealis_py.runtime.threads import make_redos
 from reconcile.redo_client import RedoRouter, RedoRunner
 from reconcile.replay_context import make_kernel
 from tests.harness.launching import described

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from borealis_py.runtime.cpu_affinity import StartCores, half
+from borealis_py.runtime.process.cpu_affinity import StartCores, half
 
 ALL = os.sched_getaffinity(0)
 SLEEPS = "import threading; t = threading.Thread(target=threading.Event().wait, daemon=True); t.start(); input()"

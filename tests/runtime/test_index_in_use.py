@@ -9,8 +9,8 @@ import pytest
 
 from borealis_py.log.base import Feed, Record
 from borealis_py.log.messages import beat_key, encode
-from borealis_py.runtime import index_in_use
-from borealis_py.runtime.index_in_use import WATCH_S, IndexTaken, ensure_free
+from borealis_py.runtime.process import index_in_use
+from borealis_py.runtime.process.index_in_use import WATCH_S, IndexTaken, ensure_free
 from tests.support.heartbeats import heartbeat
 
 NOW_S = 1_000_000.0

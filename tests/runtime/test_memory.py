@@ -21,9 +21,9 @@ from borealis_py.node.spec import ReplicaSpec
 from borealis_py.protocol.turn import SaveCheckpoint
 from borealis_py.query import App
 from borealis_py.runtime import process
+from borealis_py.runtime.process.threads import ThreadHost
 from borealis_py.runtime.process_notes import ProcessNotes
 from borealis_py.runtime.specs import kernel_of, work_of
-from borealis_py.runtime.threads import ThreadHost
 from sunion.errors import EngineOutOfMemory
 from sunion.source import SourceFold
 from sunion.union import Mark

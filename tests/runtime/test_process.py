@@ -17,11 +17,11 @@ from borealis_py.demo.flights import app
 from borealis_py.engine.keyed.table_file import known
 from borealis_py.protocol.settings import DelayPolicy, Delays, Timing
 from borealis_py.query import App
-from borealis_py.runtime import index_in_use
 from borealis_py.runtime.ends import KernelDiffers
-from borealis_py.runtime.index_in_use import IndexTaken, ensure_free
 from borealis_py.runtime.kernel_check import check_fingerprint
-from borealis_py.runtime.process import main
+from borealis_py.runtime.process import index_in_use
+from borealis_py.runtime.process.__main__ import main
+from borealis_py.runtime.process.index_in_use import IndexTaken, ensure_free
 from borealis_py.runtime.specs import replica_spec, work_of
 from sunion.model import Input
 from tests.harness.running import RunningApp, running
@@ -147,7 +147,7 @@ def test_the_demos_app_is_what_the_checker_expects() -> None:
     assert [r.name for r in reports] == ["carrier_delays", "very_late"]
 
 
-@pytest.mark.parametrize("module", ["borealis_py.runtime.process", "borealis_py.runtime.spark.driver"])
+@pytest.mark.parametrize("module", ["borealis_py.runtime.process.__main__", "borealis_py.runtime.spark.driver"])
 def test_a_driver_loads_no_engine_and_who_needs_no_spark_none(module: str) -> None:
     """They weigh more than all else that it loads."""
     heavy = ("duckdb", "pyarrow", "numpy", "pandas", "pyspark.sql")

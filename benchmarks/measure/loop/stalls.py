@@ -41,8 +41,8 @@ from borealis_py.node.spec import ReplicaSpec
 from borealis_py.protocol.settings import Timing
 from borealis_py.protocol.turn import SaveCheckpoint
 from borealis_py.runtime.lean_imports import load_engine
+from borealis_py.runtime.process.threads import make_redos
 from borealis_py.runtime.specs import kernel_of, new_uid, replica_spec
-from borealis_py.runtime.threads import make_redos
 from sunion.bucket import Buckets
 from sunion.units import Bucket
 

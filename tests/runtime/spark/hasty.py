@@ -8,7 +8,7 @@ import sys
 import threading
 from typing import Any
 
-from borealis_py.runtime.process import main
+from borealis_py.runtime.process.__main__ import main
 from borealis_py.runtime.spark import driver
 from borealis_py.runtime.spark.slot_plan import SlotPlan, await_slots, slots_there
 from tests.harness.waiting import until

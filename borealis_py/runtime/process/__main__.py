@@ -4,9 +4,8 @@
         python -m borealis_py.runtime.process --app flights --replica 0
 
 The variable holds a `ProcessSpec`; `borealis replica` makes it from the configuration. The process runs that replica of
-all nodes and queries, or with --node NAME of that one: in this process and without Spark (`runtime/threads.py`), or
-with host "spark" as tasks of its own Spark application (`runtime/spark`). In the latter case only the tasks load the
-engine.
+all nodes and queries, or with --node NAME of that one: in this process and without Spark (`threads.py`), or with host
+"spark" as tasks of its own Spark application (`runtime/spark`). In the latter case only the tasks load the engine.
 
 A crash of one process never affects the other. SIGTERM and SIGINT end it in order.
 """
@@ -49,9 +48,9 @@ from borealis_py.observe.status_registry import StatusRegistry
 from borealis_py.protocol.settings import SettingsError
 from borealis_py.query.errors import QueryError
 from borealis_py.query.partitions import parts_of
-from borealis_py.runtime.cpu_affinity import StartCores
 from borealis_py.runtime.ends import KernelDiffers, end_of
-from borealis_py.runtime.index_in_use import IndexTaken, ensure_free
+from borealis_py.runtime.process.cpu_affinity import StartCores
+from borealis_py.runtime.process.index_in_use import IndexTaken, ensure_free
 from borealis_py.runtime.process_notes import ProcessNotes
 from borealis_py.runtime.specs import replica_spec
 
@@ -205,7 +204,7 @@ def _open_ingress(
 def _threads(state: AppState, specs: list[ReplicaSpec], seen: StatusListener) -> ReplicaHost:
     """Raises KernelDiffers."""
     from borealis_py.runtime.kernel_check import check_fingerprint
-    from borealis_py.runtime.threads import ThreadHost
+    from borealis_py.runtime.process.threads import ThreadHost
 
     for spec in specs:
         check_fingerprint(spec, state)
