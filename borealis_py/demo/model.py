@@ -16,7 +16,7 @@ import pandas as pd
 import pyarrow as pa
 
 from borealis_py.verify.envelope import Row
-from borealis_py.verify.model.network import ModelStage, Network
+from borealis_py.verify.network import ModelStage, Network
 
 SOURCES = ("ewr", "jfk", "lga")
 COLUMNS = ("carrier", "dep_delay", "origin", "sched")

@@ -10,7 +10,7 @@ from typing import Any
 from borealis_py.verify.anomalies import AnomalyKind, Subject, Verdict
 from borealis_py.verify.envelope import Value
 from borealis_py.verify.evidence import Evidence
-from borealis_py.verify.model.network import stime_of
+from borealis_py.verify.network import stime_of
 from borealis_py.verify.values import in_json
 
 Letter = tuple[Value, ...]

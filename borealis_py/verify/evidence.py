@@ -15,8 +15,8 @@ import msgspec
 
 from borealis_py.verify.envelope import Raw, Row
 from borealis_py.verify.history import ReplicaHistory
-from borealis_py.verify.model.network import Network
-from borealis_py.verify.model.partitions import Piece
+from borealis_py.verify.network import Network
+from borealis_py.verify.partitions import Piece
 from borealis_py.verify.source_log import SourceHistory
 from borealis_py.verify.spans import Spans
 

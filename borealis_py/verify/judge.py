@@ -7,9 +7,9 @@ from functools import partial
 from borealis_py.verify.anomalies import AnomalyKind, Subject, Verdict
 from borealis_py.verify.dead_letters import judge_dead_letters
 from borealis_py.verify.evidence import Evidence
-from borealis_py.verify.model.explain import Explainer, Statements
-from borealis_py.verify.model.network import Truth
-from borealis_py.verify.model.partitions import Piece
+from borealis_py.verify.explain import Explainer, Statements
+from borealis_py.verify.network import Truth
+from borealis_py.verify.partitions import Piece
 from borealis_py.verify.published import judge_corrected, judge_progress, judge_sources
 from borealis_py.verify.replicas import PieceModel, StreamJudge, StreamRules
 from borealis_py.verify.stable import StableBuckets

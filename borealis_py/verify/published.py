@@ -7,8 +7,8 @@ from itertools import pairwise
 from borealis_py.verify.anomalies import AnomalyKind, Subject, Verdict
 from borealis_py.verify.envelope import Row
 from borealis_py.verify.evidence import CommittedRow, Evidence
-from borealis_py.verify.model.network import Truth, agrees, same, stime_of
-from borealis_py.verify.model.partitions import Piece
+from borealis_py.verify.network import Truth, agrees, same, stime_of
+from borealis_py.verify.partitions import Piece
 from borealis_py.verify.spans import Spans
 
 

@@ -19,8 +19,8 @@ from borealis_py.verify.evidence import (
 )
 from borealis_py.verify.history import ReplicaHistory, replay
 from borealis_py.verify.kafka_reader import TopicReader
-from borealis_py.verify.model.network import Network
-from borealis_py.verify.model.partitions import Piece
+from borealis_py.verify.network import Network
+from borealis_py.verify.partitions import Piece
 from borealis_py.verify.source_log import SourceRules, fold
 
 

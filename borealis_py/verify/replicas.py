@@ -14,10 +14,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from borealis_py.verify.anomalies import AnomalyKind, Subject, Verdict
+from borealis_py.verify.explain import Answer, Explainer
 from borealis_py.verify.history import KEPT_END, HistoryRecord, ReplicaHistory
-from borealis_py.verify.model.explain import Answer, Explainer
-from borealis_py.verify.model.network import Truth, agrees
-from borealis_py.verify.model.partitions import Piece
+from borealis_py.verify.network import Truth, agrees
+from borealis_py.verify.partitions import Piece
 from borealis_py.verify.spans import Spans
 from borealis_py.verify.stable import Rows, StableBuckets
 

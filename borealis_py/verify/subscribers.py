@@ -11,7 +11,7 @@ from borealis_py.verify.anomalies import AnomalyKind, Delay, Subject, Verdict
 from borealis_py.verify.envelope import Row
 from borealis_py.verify.evidence import Evidence, Saw, SubscriberHistory
 from borealis_py.verify.history import KEPT_END, ReplicaHistory
-from borealis_py.verify.model.partitions import Piece
+from borealis_py.verify.partitions import Piece
 from borealis_py.verify.published import show
 from borealis_py.verify.stable import StableBuckets
 

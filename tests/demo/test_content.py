@@ -20,8 +20,8 @@ from borealis_py.verify import Evidence, judge
 from borealis_py.verify.envelope import Row
 from borealis_py.verify.evidence import CommittedRow, ProgressRecord
 from borealis_py.verify.history import HistoryRecord, ReplicaHistory
-from borealis_py.verify.model.network import Network, Truth, by_bucket, stime_of
-from borealis_py.verify.model.partitions import Piece
+from borealis_py.verify.network import Network, Truth, by_bucket, stime_of
+from borealis_py.verify.partitions import Piece
 from borealis_py.verify.source_log import END as ENDED
 from borealis_py.verify.source_log import SourceHistory
 

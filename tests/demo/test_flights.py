@@ -8,7 +8,7 @@ from borealis_py.demo.data import flights_archive
 from borealis_py.demo.flights import app
 from borealis_py.demo.model import COLUMNS, NETWORKS, load_flights, tuples_of
 from borealis_py.testing import run
-from borealis_py.verify.model.network import agrees, stime_of
+from borealis_py.verify.network import agrees, stime_of
 
 T0 = 1_700_000_000_000_000
 DAYS = 12

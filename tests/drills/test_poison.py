@@ -20,7 +20,7 @@ from borealis_py.protocol.settings import ROW_MAX_BYTES
 from borealis_py.verify import AnomalyKind
 from borealis_py.verify.envelope import Raw, Row
 from borealis_py.verify.evidence import DeadLetterRecord, dead_letters
-from borealis_py.verify.model.network import Network, stime_of
+from borealis_py.verify.network import Network, stime_of
 from borealis_py.verify.source_log import SourceRules, fold
 from tests.harness.app import drill_app
 from tests.harness.network import BUCKET_US, CHAIN, COLUMNS, NODE, PARTED, SOURCES, poisoned, row_of

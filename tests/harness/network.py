@@ -12,7 +12,7 @@ from dataclasses import replace
 import pyarrow as pa
 
 from borealis_py.verify.envelope import Row, Value
-from borealis_py.verify.model.network import ModelStage, Network, stime_of
+from borealis_py.verify.network import ModelStage, Network, stime_of
 from tests.harness.poison import refused_by_kernel
 
 SOURCES = ("a", "b", "c")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from borealis_py.verify.model.network import Network
+from borealis_py.verify.network import Network
 from tests.harness.network import CHAIN, FOREIGN, NODE, PARTED, PARTITIONS, QUERY, SINGLE, WITH_FOREIGN
 
 INDEX = "replica"

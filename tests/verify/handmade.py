@@ -10,8 +10,8 @@ from borealis_py.verify.anomalies import Verdict
 from borealis_py.verify.envelope import Row
 from borealis_py.verify.evidence import CommittedRow, DeadLetterRecord, Evidence, ProgressRecord, Saw, SubscriberHistory
 from borealis_py.verify.history import HistoryRecord, ReplicaHistory
-from borealis_py.verify.model.network import Network, Truth, by_bucket, stime_of
-from borealis_py.verify.model.partitions import Piece
+from borealis_py.verify.network import Network, Truth, by_bucket, stime_of
+from borealis_py.verify.partitions import Piece
 from borealis_py.verify.source_log import END, SourceHistory
 from tests.harness.network import BUCKET_US, CHAIN, COLUMNS, SOURCES, row_of
 

@@ -15,11 +15,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
 
+from borealis_py.verify.cuts import VALUE_MAX, TooMany, adding_up
 from borealis_py.verify.envelope import Row, Value
-from borealis_py.verify.model.cuts import VALUE_MAX, TooMany, adding_up
-from borealis_py.verify.model.explain import Answer, Explainer, Rows, Statements
-from borealis_py.verify.model.network import Lacked, ModelStage, Network, Truth, by_bucket, stime_of
-from borealis_py.verify.model.partitions import Piece
+from borealis_py.verify.explain import Answer, Explainer, Rows, Statements
+from borealis_py.verify.network import Lacked, ModelStage, Network, Truth, by_bucket, stime_of
+from borealis_py.verify.partitions import Piece
 from borealis_py.verify.report import show
 from tests.harness.network import BUCKET_US, CHAIN, COLUMNS, PARTED, SINGLE, SOURCES, WINDOW_US, row_of
 from tests.verify.handmade import T0, good
@@ -291,7 +291,7 @@ def test_without_knowing_what_adds_up_a_burst_is_undecided() -> None:
 
 
 def test_the_verdict_keeps_what_is_undecided_apart(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("borealis_py.verify.model.explain.TRIES_MAX", 0)
+    monkeypatch.setattr("borealis_py.verify.explain.TRIES_MAX", 0)
     verdict = good().judge()
     assert verdict.kinds == set()
     assert len(verdict.undecided) == verdict.looked_at["tentative statements"] > 0

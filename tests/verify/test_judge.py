@@ -12,8 +12,8 @@ from rich.console import Console
 from borealis_py.verify import AnomalyKind, subscribers
 from borealis_py.verify.evidence import Blackout, DeadLetterRecord, ProgressRecord, Saw
 from borealis_py.verify.history import HistoryRecord
-from borealis_py.verify.model.network import Truth
-from borealis_py.verify.model.partitions import Piece
+from borealis_py.verify.network import Truth
+from borealis_py.verify.partitions import Piece
 from borealis_py.verify.report import show
 from borealis_py.verify.subscribers import TURN_US, allowed
 from tests.harness.network import BUCKET_US, CHAIN, SINGLE, WINDOW_US

@@ -14,8 +14,8 @@ from borealis_py.verify import AnomalyKind
 from borealis_py.verify.envelope import Row
 from borealis_py.verify.evidence import CommittedRow, ProgressRecord, Saw
 from borealis_py.verify.history import HistoryRecord
-from borealis_py.verify.model.network import Truth
-from borealis_py.verify.model.partitions import Piece, merged, partition_of
+from borealis_py.verify.network import Truth
+from borealis_py.verify.partitions import Piece, merged, partition_of
 from borealis_py.verify.subscribers import TURN_US
 from tests.harness.network import BUCKET_US, CHAIN, PARTED, SOURCES
 from tests.verify.handmade import B0, HEALED, LAST, LOST, USUAL_US, X_US, HandmadeTopics, good, moved

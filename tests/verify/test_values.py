@@ -17,7 +17,7 @@ from borealis_py.engine.codec import ArrowRowCodec, ArrowSourceCodec
 from borealis_py.engine.partitioner import partitions_of
 from borealis_py.engine.rows import ArrowRows
 from borealis_py.verify.envelope import decode_rows
-from borealis_py.verify.model.partitions import partition_of
+from borealis_py.verify.partitions import partition_of
 from borealis_py.verify.source_log import SourceRules, _rows
 from borealis_py.verify.values import column, in_json
 from tests.engine import worlds

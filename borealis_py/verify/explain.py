@@ -18,11 +18,11 @@ from itertools import islice
 import numpy as np
 from numpy.typing import NDArray
 
+from borealis_py.verify.cuts import TooMany, adding_up
 from borealis_py.verify.envelope import Row
 from borealis_py.verify.history import KEPT_END, ReplicaHistory
-from borealis_py.verify.model.cuts import TooMany, adding_up
-from borealis_py.verify.model.network import Lacked, Truth, agrees, by_bucket, stime_of
-from borealis_py.verify.model.partitions import Piece, merged
+from borealis_py.verify.network import Lacked, Truth, agrees, by_bucket, stime_of
+from borealis_py.verify.partitions import Piece, merged
 
 TRIES_MAX = 5_000
 """How many choices with the right sums are computed before a bucket counts as undecided."""

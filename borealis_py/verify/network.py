@@ -17,7 +17,7 @@ from functools import cached_property, lru_cache
 import pyarrow as pa
 
 from borealis_py.verify.envelope import Row
-from borealis_py.verify.model.partitions import Piece, merged, partition_of
+from borealis_py.verify.partitions import Piece, merged, partition_of
 
 RELATIVE = 1e-9
 ABSOLUTE = 1e-12
