@@ -25,8 +25,8 @@ from borealis_py.bench.events import BUCKET_US, SCHEMA, START_US
 from borealis_py.bench.figures import BenchError
 from borealis_py.client.rows import RowSchema
 from borealis_py.engine import canonical_hash
+from borealis_py.engine.arrow.rows import Parsed
 from borealis_py.engine.codec import ArrowSourceCodec
-from borealis_py.engine.rows import Parsed
 
 PER_RECORD = (33, 500, 5_000)
 ROWS = 20_000

@@ -8,7 +8,7 @@ from __future__ import annotations
 from benchmarks.recovery.operators import QueryNetwork
 from benchmarks.recovery.runs import PaperCase
 from benchmarks.recovery.setting import PaperSetting
-from borealis_py.engine.classes import OperatorClass
+from borealis_py.engine.operators.classes import OperatorClass
 from borealis_py.query.recovery import RecoveryWay
 from borealis_py.recovery.predict import NodeLoad, predict
 

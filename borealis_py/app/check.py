@@ -30,9 +30,9 @@ class NodeReport:
     """The result of checking one node; a query is the node that gives its result.
 
     `inputs`: names of the sources and nodes that it reads. `columns`: name and type of each result column.
-    `operator_class`: name of its most general operator's class (`engine.classes`). `position`: its place in its longest
-    chain, from 1. `serves`: the queries that read it. `delays`: D and the policies that they leave it. `fingerprints`:
-    of each of its partitions. `made_of`: what all of them are made of, by name. `recovery`: how it survives a crash.
+    `operator_class`: name of its most general operator's class (`engine.operators.classes`). `position`: its place in
+    its longest chain, from 1. `serves`: the queries that read it. `delays`: D and the policies that they leave it.
+    `fingerprints`: of each of its partitions. `made_of`: what all of them are made of, by name. `recovery`: how it survives a crash.
     `unbounded`: its operators, as its user wrote them, whose results may depend on any earlier bucket.
     """
 

@@ -60,7 +60,7 @@ class ProcessSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     http: str | None = None
     """`HOST:PORT` at which this process answers HTTP; port 0: any free one; None: no HTTP."""
     engine_memory_bytes: int = 0
-    """Memory limit of the SQL engine of each replica, in bytes; 0: `engine/duck_connection.py` has the default."""
+    """Memory limit of the SQL engine of each replica, in bytes; 0: `engine/sql/duck_connection.py` has the default."""
     host: str = "process"
     """Where replicas run: "process": as threads of the process, without Spark; "spark": as tasks of its application.
     What follows applies only to the latter.

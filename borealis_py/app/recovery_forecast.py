@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 from borealis_py.app.explain import Explanation
 from borealis_py.app.recovery_trial import TriedNode
-from borealis_py.engine.classes import OperatorClass
+from borealis_py.engine.operators.classes import OperatorClass
 from borealis_py.log.acks import ack_record
 from borealis_py.node.recovery_setting import STANDBY_BEAT_US
 from borealis_py.protocol.settings import Timing, budget

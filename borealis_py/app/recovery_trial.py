@@ -15,9 +15,9 @@ import pyarrow as pa
 
 from borealis_py.app.functions.generated import rows as made_up
 from borealis_py.engine import DuckKernel, compile_query
+from borealis_py.engine.arrow.rows import segment_schema
 from borealis_py.engine.codec import ArrowRowCodec
 from borealis_py.engine.kernel import KernelState
-from borealis_py.engine.rows import segment_schema
 from borealis_py.log.records import StableHeader, pack
 from borealis_py.query.plan import ApplyOp, WindowApplyOp
 from borealis_py.query.spec import AppSpec

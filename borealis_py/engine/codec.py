@@ -16,10 +16,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from borealis_py.engine.checks import NESTING_MAX
-from borealis_py.engine.increments import Partial, PartIncrement, StatePart
-from borealis_py.engine.ipc import Unclaimed, claims, spell
-from borealis_py.engine.rows import Parsed, row_sizes, segment_schema
+from borealis_py.engine.arrow.ipc import Unclaimed, claims, spell
+from borealis_py.engine.arrow.rows import Parsed, row_sizes, segment_schema
+from borealis_py.engine.operators.increments import Partial, PartIncrement, StatePart
+from borealis_py.engine.sql.checks import NESTING_MAX
 from borealis_py.protocol.settings import ROW_MAX_BYTES
 from borealis_py.query.names import STIME
 from borealis_py.types.arrow import misfits, said, shown
@@ -61,8 +61,8 @@ class ArrowSourceCodec:
     their normal form (`types.values`). Arrow: an IPC stream with one batch of exactly these columns; text in UTF-8.
 
     Args:
-        row_max_bytes: limit of a row's size: of its JSON object, or in Arrow as `engine.rows.row_sizes` counts. Larger
-            rows are bad. All readers of the source must use the same limit.
+        row_max_bytes: limit of a row's size: of its JSON object, or in Arrow as `engine.arrow.rows.row_sizes` counts.
+            Larger rows are bad. All readers of the source must use the same limit.
     """
 
     def __init__(self, source: str, columns: Mapping[str, str], row_max_bytes: int = ROW_MAX_BYTES) -> None:

@@ -11,13 +11,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from borealis_py.engine.applied.build import apply_operator
-from borealis_py.engine.duck_statement import Duck
-from borealis_py.engine.expressions import (
-    ExpressionPlace,
-    check_outside,
-    parse,
-    sql_of,
-)
+from borealis_py.engine.arrow.rows import segment_schema
 from borealis_py.engine.keyed.build import (
     distinct_operator,
     file_lookup_operator,
@@ -28,7 +22,7 @@ from borealis_py.engine.keyed.build import (
 from borealis_py.engine.keyed.frames import OverCompiler
 from borealis_py.engine.keyed.key_window_build import KeyWindowCompiler
 from borealis_py.engine.keyed.top import TopCompiler
-from borealis_py.engine.operators import (
+from borealis_py.engine.operators.base import (
     MergeOperator,
     Operator,
     PartitionFilter,
@@ -36,9 +30,15 @@ from borealis_py.engine.operators import (
     StatementOperator,
     UnionOperator,
 )
-from borealis_py.engine.rows import segment_schema
-from borealis_py.engine.statements import Relation, Sql, StatementCompiler, part_of, q
-from borealis_py.engine.windows import WindowCompiler, window_times
+from borealis_py.engine.operators.windows import WindowCompiler, window_times
+from borealis_py.engine.sql.duck_statement import Duck
+from borealis_py.engine.sql.expressions import (
+    ExpressionPlace,
+    check_outside,
+    parse,
+    sql_of,
+)
+from borealis_py.engine.sql.statements import Relation, Sql, StatementCompiler, part_of, q
 from borealis_py.query.errors import QueryError
 from borealis_py.query.functions import CodeStore
 from borealis_py.query.names import STIME, base_name

@@ -16,11 +16,11 @@ import msgspec
 import numpy as np
 import pyarrow as pa
 
-from borealis_py.engine.duck_connection import connect
-from borealis_py.engine.duck_statement import single_batch
-from borealis_py.engine.grouped_sums import Measure, MeasureKind, grouped
-from borealis_py.engine.partitioner import partitions_of, sort_by_key
-from borealis_py.engine.rows import canonical_hash, merge
+from borealis_py.engine.arrow.partitioner import partitions_of, sort_by_key
+from borealis_py.engine.arrow.rows import canonical_hash, merge
+from borealis_py.engine.operators.grouped_sums import Measure, MeasureKind, grouped
+from borealis_py.engine.sql.duck_connection import connect
+from borealis_py.engine.sql.duck_statement import single_batch
 from borealis_py.query.names import STIME
 from borealis_py.types.arrow import JSON, said
 from borealis_py.types.values import normal_json

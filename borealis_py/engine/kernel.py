@@ -15,18 +15,18 @@ import pyarrow as pa
 
 from borealis_py.engine.applied.apply import ApplyOperator
 from borealis_py.engine.applied.window_apply import WindowApplyOperator
-from borealis_py.engine.classes import OperatorClass, most_general
+from borealis_py.engine.arrow.partitioner import split_by_partition
+from borealis_py.engine.arrow.row_limit import RowLimit
+from borealis_py.engine.arrow.rows import ArrowRows, buckets_of, by_bucket, in_buckets, joined
 from borealis_py.engine.codec import ArrowRowCodec, ArrowSourceCodec
 from borealis_py.engine.compile import Compiled, compile_plan
-from borealis_py.engine.duck_connection import MEMORY_BYTES
-from borealis_py.engine.duck_statement import Duck
 from borealis_py.engine.fingerprint import fingerprint
-from borealis_py.engine.increments import Partial
 from borealis_py.engine.keyed.join import JoinOperator
-from borealis_py.engine.operators import OperatorState, Slice, dead_letter_values
-from borealis_py.engine.partitioner import split_by_partition
-from borealis_py.engine.row_limit import RowLimit
-from borealis_py.engine.rows import ArrowRows, buckets_of, by_bucket, in_buckets, joined
+from borealis_py.engine.operators.base import OperatorState, Slice, dead_letter_values
+from borealis_py.engine.operators.classes import OperatorClass, most_general
+from borealis_py.engine.operators.increments import Partial
+from borealis_py.engine.sql.duck_connection import MEMORY_BYTES
+from borealis_py.engine.sql.duck_statement import Duck
 from borealis_py.protocol.settings import ROW_MAX_BYTES
 from borealis_py.query.errors import QueryError, did_you_mean
 from borealis_py.query.functions import CodeStore

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from borealis_py.engine.rows import row_sizes
+from borealis_py.engine.arrow.rows import row_sizes
 from borealis_py.ingress.absent_columns import AbsentColumns
 from borealis_py.ingress.column_times import STIME_MAX, ColumnTimes
 from borealis_py.ingress.formats.base import NO_PATHS, FormatRows, Paths, RecordFormat, together

@@ -8,12 +8,12 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from borealis_py.engine.duck_connection import MEMORY_BYTES
-from borealis_py.engine.duck_faults import RowError
-from borealis_py.engine.duck_statement import Duck
-from borealis_py.engine.expressions import ExpressionPlace, parse, sql_of
-from borealis_py.engine.rows import segment_schema
-from borealis_py.engine.statements import Relation, StatementCompiler
+from borealis_py.engine.arrow.rows import segment_schema
+from borealis_py.engine.sql.duck_connection import MEMORY_BYTES
+from borealis_py.engine.sql.duck_faults import RowError
+from borealis_py.engine.sql.duck_statement import Duck
+from borealis_py.engine.sql.expressions import ExpressionPlace, parse, sql_of
+from borealis_py.engine.sql.statements import Relation, StatementCompiler
 from borealis_py.query.names import STIME
 from borealis_py.query.spec import AppSpec
 

@@ -7,13 +7,13 @@ from collections.abc import Mapping
 import numpy as np
 import pyarrow as pa
 
-from borealis_py.engine.duck_connection import MEMORY_BYTES
-from borealis_py.engine.duck_statement import Duck
-from borealis_py.engine.expressions import ExpressionPlace, parse, sql_of
-from borealis_py.engine.operators import dead_letter_values, readable
-from borealis_py.engine.poison_rows import isolate_bad_rows
-from borealis_py.engine.rows import segment_schema
-from borealis_py.engine.statements import Relation, part_of
+from borealis_py.engine.arrow.rows import segment_schema
+from borealis_py.engine.operators.base import dead_letter_values, readable
+from borealis_py.engine.operators.poison_rows import isolate_bad_rows
+from borealis_py.engine.sql.duck_connection import MEMORY_BYTES
+from borealis_py.engine.sql.duck_statement import Duck
+from borealis_py.engine.sql.expressions import ExpressionPlace, parse, sql_of
+from borealis_py.engine.sql.statements import Relation, part_of
 from borealis_py.ingress.column_times import ColumnTimes, Int64s
 from borealis_py.ingress.heartbeat import RowCompiler
 from borealis_py.query.names import STIME

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 
 import msgspec
 
+from borealis_py.engine.arrow.rows import Parsed
 from borealis_py.engine.codec import ArrowRowCodec, ArrowSourceCodec
-from borealis_py.engine.rows import Parsed
 from borealis_py.log import topics
 from borealis_py.log.base import Log, LogError, LogUnreachable, Lookup, Record
 from borealis_py.log.records import BatchHeader, EnvelopeError, unpack_source, unpack_stimes

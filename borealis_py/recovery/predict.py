@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, fields
 from math import inf, pow
 
-from borealis_py.engine.classes import OperatorClass
+from borealis_py.engine.operators.classes import OperatorClass
 from borealis_py.query.recovery import Guarantee, RecoveryWay
 from borealis_py.recovery.ways import guarantee
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from enum import StrEnum
 
-from borealis_py.engine.classes import OperatorClass
+from borealis_py.engine.operators.classes import OperatorClass
 from borealis_py.query.errors import QueryError
 from borealis_py.query.recovery import Guarantee, RecoveryWay
 

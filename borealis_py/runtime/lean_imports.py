@@ -62,6 +62,6 @@ def load_engine() -> None:
     for name, value in ENVIRONMENT.items():
         os.environ.setdefault(name, value)
     without("pandas")
-    from borealis_py.engine.duck_connection import close_default
+    from borealis_py.engine.sql.duck_connection import close_default
 
     close_default()

@@ -74,10 +74,10 @@ def _sound() -> bool:
 
 
 class _Raises:
-    """Implements `engine.poison_rows.Runs`: fails as a whole on any poison, like an engine on a value."""
+    """Implements `engine.operators.poison_rows.Runs`: fails as a whole on any poison, like an engine on a value."""
 
     def run(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        from borealis_py.engine.duck_faults import RowError
+        from borealis_py.engine.sql.duck_faults import RowError
 
         if POISON in batch.column(0).to_pylist():
             raise RowError("poison: the engine raised", sure=False)
@@ -170,7 +170,7 @@ class ToyKernel:
 
     def _without_poison(self, rows: Sequence[ToyRows]) -> tuple[list[ToyRows], list[str]]:
         """The rows without those to blame, and the reasons for the rejects that belong to this node."""
-        from borealis_py.engine.poison_rows import isolate_bad_rows
+        from borealis_py.engine.operators.poison_rows import isolate_bad_rows
 
         picked = [r for r in rows if r[1] not in self._picks or r[3] % self._parts == self._part]
         batch = pa.record_batch({"value": pa.array([row[3] for row in picked], pa.int64())})

@@ -16,7 +16,7 @@ from borealis_py.app.state import AppState
 from borealis_py.client.session import Boundaries
 from borealis_py.client.subscriber import LiveSubscription
 from borealis_py.engine import OperatorClass
-from borealis_py.engine.operators import WindowOperator
+from borealis_py.engine.operators.base import WindowOperator
 from borealis_py.log import topics
 from borealis_py.log.base import Feed, NewRecord, TopicSpec
 from borealis_py.log.messages import Description, Threshold, encode

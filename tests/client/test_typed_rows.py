@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 
 from borealis_py.client.ingest import BadLine, InputRow, read_csv, read_jsonl
 from borealis_py.client.rows import BadRow, RowSchema, raw_json
+from borealis_py.engine.arrow.rows import ArrowRows, canonical_hash
 from borealis_py.engine.codec import ArrowSourceCodec
-from borealis_py.engine.rows import ArrowRows, canonical_hash
 from tests.engine import worlds
 
 SCHEMA = {"k": "string", "m": "decimal(12,2)", "t": "timestamp", "d": "date", "y": "binary", "j": "json"}

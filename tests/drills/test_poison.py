@@ -14,8 +14,8 @@ import pytest
 
 from borealis_py.client.ingest import InputRow, read_jsonl
 from borealis_py.client.rows import BadRow, RowSchema
+from borealis_py.engine.arrow.rows import segment_schema
 from borealis_py.engine.kernel import compile_query
-from borealis_py.engine.rows import segment_schema
 from borealis_py.protocol.settings import ROW_MAX_BYTES
 from borealis_py.verify import AnomalyKind
 from borealis_py.verify.envelope import Raw, Row

@@ -1,7 +1,7 @@
 """A kernel's windows run bucket by bucket and window by window, each by statements of its own: what slices must equal.
 
 The statements are the kernel's without the column by which slices are taken apart: a bucket's rows are then all that a
-statement sees. Rows are refused as `engine.poison_rows` has it.
+statement sees. Rows are refused as `engine.operators.poison_rows` has it.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ import numpy as np
 import pyarrow as pa
 
 from borealis_py.engine import DuckKernel, canonical_hash
-from borealis_py.engine.aggregates import BUCKET, WINDOW
-from borealis_py.engine.duck_statement import Statement
-from borealis_py.engine.grouped_sums import GroupedSums
-from borealis_py.engine.operators import GroupNumbers, Slice, WindowOperator
-from borealis_py.engine.poison_rows import isolate_bad_rows, run_by_group
-from borealis_py.engine.rows import joined
+from borealis_py.engine.arrow.rows import joined
+from borealis_py.engine.operators.aggregates import BUCKET, WINDOW
+from borealis_py.engine.operators.base import GroupNumbers, Slice, WindowOperator
+from borealis_py.engine.operators.grouped_sums import GroupedSums
+from borealis_py.engine.operators.poison_rows import isolate_bad_rows, run_by_group
+from borealis_py.engine.sql.duck_statement import Statement
 
 
 class Bucketwise:

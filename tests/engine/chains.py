@@ -9,7 +9,7 @@ from typing import Any
 from hypothesis import strategies as st
 
 from borealis_py.engine import DuckKernel, canonical_hash, compile_query
-from borealis_py.engine.partitioner import split_by_partition
+from borealis_py.engine.arrow.partitioner import split_by_partition
 from borealis_py.query import AppSpec
 from borealis_py.query.names import part_index
 from sunion.model import Output, Reject

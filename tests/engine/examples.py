@@ -13,8 +13,8 @@ from datetime import date, datetime
 from decimal import Decimal
 from functools import cache
 
-from borealis_py.engine.duck_connection import connect
-from borealis_py.engine.functions import AGGREGATES, BY_NAME, OPERATORS, SCALARS
+from borealis_py.engine.sql.duck_connection import connect
+from borealis_py.engine.sql.functions import AGGREGATES, BY_NAME, OPERATORS, SCALARS
 from tests.engine.worlds import Row
 
 _ARGUMENTS: dict[str, tuple[str, ...]] = {

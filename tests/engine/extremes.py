@@ -15,8 +15,8 @@ from functools import cache
 
 import pyarrow as pa
 
-from borealis_py.engine.functions import AGGREGATES, BY_NAME, SCALARS
-from borealis_py.engine.rows import row_sizes, segment_schema
+from borealis_py.engine.arrow.rows import row_sizes, segment_schema
+from borealis_py.engine.sql.functions import AGGREGATES, BY_NAME, SCALARS
 from borealis_py.protocol.settings import ROW_MAX_BYTES
 from tests.engine import examples
 

@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from borealis_py import App, QueryError
 from borealis_py.engine import DuckKernel, canonical_hash, compile_query
-from borealis_py.engine.rows import segment_schema
+from borealis_py.engine.arrow.rows import segment_schema
 from tests.engine import examples, worlds
 
 

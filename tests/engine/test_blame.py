@@ -10,10 +10,10 @@ import duckdb
 import pyarrow as pa
 import pytest
 
-from borealis_py.engine import duck_faults as faults
-from borealis_py.engine.duck_faults import UNREADABLE, RowError
-from borealis_py.engine.duck_statement import Duck
-from borealis_py.engine.poison_rows import isolate_bad_rows, run_by_part
+from borealis_py.engine.operators.poison_rows import isolate_bad_rows, run_by_part
+from borealis_py.engine.sql import duck_faults as faults
+from borealis_py.engine.sql.duck_faults import UNREADABLE, RowError
+from borealis_py.engine.sql.duck_statement import Duck
 from sunion.errors import EngineOutOfMemory
 from tests.engine import worlds
 from tests.engine.worlds import Row

@@ -9,10 +9,10 @@ import pyarrow as pa
 import pytest
 
 from borealis_py.engine import ArrowSourceCodec
-from borealis_py.engine.duck_connection import connect
-from borealis_py.engine.duck_statement import Duck
-from borealis_py.engine.ipc import Unclaimed, claims
-from borealis_py.engine.rows import ArrowRows, row_sizes
+from borealis_py.engine.arrow.ipc import Unclaimed, claims
+from borealis_py.engine.arrow.rows import ArrowRows, row_sizes
+from borealis_py.engine.sql.duck_connection import connect
+from borealis_py.engine.sql.duck_statement import Duck
 from sunion.errors import EngineOutOfMemory
 from tests.engine import worlds
 

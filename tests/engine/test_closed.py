@@ -9,7 +9,7 @@ import duckdb
 import pyarrow as pa
 import pytest
 
-from borealis_py.engine.duck_statement import Duck, ScanInput
+from borealis_py.engine.sql.duck_statement import Duck, ScanInput
 from tests.engine import worlds
 
 

@@ -13,8 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from borealis_py.engine import ArrowSourceCodec, DuckKernel
-from borealis_py.engine.ipc import _Table
-from borealis_py.engine.rows import ArrowRows
+from borealis_py.engine.arrow.ipc import _Table
+from borealis_py.engine.arrow.rows import ArrowRows
 from tests.engine import worlds
 from tests.engine.worlds import Row
 

@@ -15,8 +15,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from borealis_py.client.rows import BadRow, RowSchema
+from borealis_py.engine.arrow.rows import ArrowRows, canonical_hash
 from borealis_py.engine.codec import ArrowSourceCodec
-from borealis_py.engine.rows import ArrowRows, canonical_hash
 from tests.engine import worlds
 
 COLUMNS = {"text": "string", "n": "int64", "x": "double", "flag": "bool", "y": "double"}

@@ -17,8 +17,8 @@ from hypothesis import strategies as st
 from borealis_py import App, QueryError
 from borealis_py.app.check import check
 from borealis_py.engine import DuckKernel, canonical_hash, compile_query
-from borealis_py.engine.partitioner import part_of, partitions_of, sort_by_key
-from borealis_py.engine.rows import merge
+from borealis_py.engine.arrow.partitioner import part_of, partitions_of, sort_by_key
+from borealis_py.engine.arrow.rows import merge
 from borealis_py.protocol.settings import Timing
 from borealis_py.query import AppSpec, Stream
 from borealis_py.query.partitions import physical

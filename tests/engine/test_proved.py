@@ -15,8 +15,8 @@ from typing import Any
 
 import pytest
 
-from borealis_py.engine.catalogue import catalogue
-from borealis_py.engine.functions import AGGREGATES, BY_NAME, SCALARS
+from borealis_py.engine.sql.catalogue import catalogue
+from borealis_py.engine.sql.functions import AGGREGATES, BY_NAME, SCALARS
 from tests.engine import examples
 
 ROOT = Path(__file__).parents[2]

@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 import borealis_py.engine
-from borealis_py.engine import causes
 from borealis_py.engine.codec import ArrowSourceCodec
+from borealis_py.engine.sql import causes
 
 _RAISED = {"TooMuch": 0, "RowError": 0, "_nothing": 1, "Inexact": 0}
 """What takes a reason, and which of its arguments that is."""

@@ -9,7 +9,7 @@ from pathlib import Path
 
 STATEMENTS = """
 import os
-from borealis_py.engine.duck_statement import Duck
+from borealis_py.engine.sql.duck_statement import Duck
 import pyarrow as pa
 
 def threads():

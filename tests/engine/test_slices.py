@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from borealis_py.engine import DuckKernel, canonical_hash, operators
+from borealis_py.engine import DuckKernel, canonical_hash
+from borealis_py.engine.operators import base
 from tests.engine import worlds
 from tests.engine.bucketwise import Bucketwise
 from tests.engine.splits import LAST, QUERIES
@@ -61,7 +62,7 @@ def test_a_slice_gives_what_its_buckets_give_alone(
 ) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(on, "_slice_rows", most)
-        patch.setattr(operators, "CLOSE_ROWS", most)
+        patch.setattr(base, "CLOSE_ROWS", most)
         compare(on, alone, worlds.ordered(on, history), LAST)
 
 

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from borealis_py import App, QueryError
-from borealis_py.engine.exact import digits_of
+from borealis_py.engine.sql.exact import digits_of
 from borealis_py.testing import run
 from tests.examples import examples
 

@@ -8,9 +8,10 @@ from collections.abc import Callable
 import pytest
 
 from borealis_py import App
-from borealis_py.engine import compile_query, expressions, statements
-from borealis_py.engine.duck_statement import ScanInput
-from borealis_py.engine.expressions import Expression
+from borealis_py.engine import compile_query
+from borealis_py.engine.sql import expressions, statements
+from borealis_py.engine.sql.duck_statement import ScanInput
+from borealis_py.engine.sql.expressions import Expression
 from borealis_py.query import Stream
 
 QUERIES: dict[str, Callable[[Stream, list[str]], Stream]] = {
@@ -49,7 +50,7 @@ def work(build: Callable[[Stream, list[str]], Stream], width: int, monkeypatch: 
     app, names = App("p"), [f"c{i}" for i in range(width)]
     app.query("q", build(app.source("s", dict.fromkeys(names, "double")), names))
     with monkeypatch.context() as patched:
-        patched.setattr("borealis_py.engine.duck_statement.ScanInput", Counted)
+        patched.setattr("borealis_py.engine.sql.duck_statement.ScanInput", Counted)
         patched.setattr(Expression, "columns", used)
         for function in (expressions.describe, expressions.bound):
             patched.setattr(statements, function.__name__, counted(function))

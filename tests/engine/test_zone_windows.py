@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 from borealis_py import App, QueryError
 from borealis_py.engine import canonical_hash, compile_query
-from borealis_py.engine.window_times import EqualTimes, ZoneTimes
-from borealis_py.engine.zones import first_instants
+from borealis_py.engine.operators.window_times import EqualTimes, ZoneTimes
+from borealis_py.engine.sql.zones import first_instants
 from borealis_py.query.plan import TopOp, WindowOp
 from borealis_py.query.spec import AppSpec
 from borealis_py.testing import run

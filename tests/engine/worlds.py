@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from borealis_py import App
 from borealis_py.engine import DuckKernel, canonical_hash, compile_query
-from borealis_py.engine.rows import segment_schema
+from borealis_py.engine.arrow.rows import segment_schema
 from borealis_py.query import Stream
 
 WIDTH_US = 100_000

@@ -50,9 +50,10 @@ READ = {
     ROWS: """
         borealis_py.engine.codec: borealis_py.engine.codec:ArrowSourceCodec.__init__
         borealis_py.engine.codec:ArrowSourceCodec._arrow borealis_py.engine.codec:_batch_of
-        borealis_py.engine.codec:_state_of borealis_py.engine.ipc:_Table.__init__ borealis_py.engine.ipc:_Table._field
-        borealis_py.engine.ipc:_Table.pairs borealis_py.engine.ipc:_Table.root borealis_py.engine.ipc:_Table.scalar
-        borealis_py.engine.ipc:_Table.table borealis_py.engine.ipc:_size borealis_py.engine.ipc:claims
+        borealis_py.engine.codec:_state_of borealis_py.engine.arrow.ipc:_Table.__init__
+        borealis_py.engine.arrow.ipc:_Table._field borealis_py.engine.arrow.ipc:_Table.pairs
+        borealis_py.engine.arrow.ipc:_Table.root borealis_py.engine.arrow.ipc:_Table.scalar
+        borealis_py.engine.arrow.ipc:_Table.table borealis_py.engine.arrow.ipc:_size borealis_py.engine.arrow.ipc:claims
     """,
     "tests/reconcile/test_redo_job.py": "reconcile.redo_job:unpack_result",  # any error of it fails the job, by name
     "tests/client/test_ingest.py": """
@@ -75,11 +76,11 @@ NOT_READ = {
     """,
     VALUES: """
         borealis_py.ingress.formats.protobuf_files:_standard
-        borealis_py.engine.expressions:_empty_select borealis_py.engine.expressions:_in_quotes
-        borealis_py.engine.expressions:_needs_quotes borealis_py.engine.expressions:_parsed
-        borealis_py.engine.expressions:_read borealis_py.engine.expressions:bound
+        borealis_py.engine.sql.expressions:_empty_select borealis_py.engine.sql.expressions:_in_quotes
+        borealis_py.engine.sql.expressions:_needs_quotes borealis_py.engine.sql.expressions:_parsed
+        borealis_py.engine.sql.expressions:_read borealis_py.engine.sql.expressions:bound
         borealis_py.engine.fingerprint:_as_json borealis_py.engine.keyed.kept_rows:sizes_at
-        borealis_py.engine.partitioner:_hash borealis_py.types.arrow:shown borealis_py.types.digests:_add_texts
+        borealis_py.engine.arrow.partitioner:_hash borealis_py.types.arrow:shown borealis_py.types.digests:_add_texts
         borealis_py.ingress.column_times:_of_json borealis_py.types.digests:_bits borealis_py.types.digests:add_column
     """,
 }

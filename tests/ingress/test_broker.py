@@ -13,8 +13,8 @@ from itertools import count
 import pytest
 from confluent_kafka import Producer
 
+from borealis_py.engine.arrow.rows import ArrowRows
 from borealis_py.engine.codec import ArrowSourceCodec
-from borealis_py.engine.rows import ArrowRows
 from borealis_py.ingress.plan import IngressPlan
 from borealis_py.kafka.log import KafkaLog
 from borealis_py.log.base import TopicSpec

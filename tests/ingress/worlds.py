@@ -9,8 +9,8 @@ from typing import Any
 import msgspec
 
 from borealis_py.client.target import Target
+from borealis_py.engine.arrow.rows import ArrowRows
 from borealis_py.engine.codec import ArrowSourceCodec
-from borealis_py.engine.rows import ArrowRows
 from borealis_py.ingress.catch_up import BacklogFronts
 from borealis_py.ingress.formats.base import RecordFormat
 from borealis_py.ingress.plan import IngressPlan

@@ -12,7 +12,7 @@ from unittest import mock
 import msgspec
 
 from borealis_py.app import state
-from borealis_py.engine import poison_rows
+from borealis_py.engine.operators import poison_rows
 from borealis_py.log import messages
 from borealis_py.log.base import LogError, OffsetGone, Record
 from borealis_py.log.description import APP_KEY

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from typing import Any
 from unittest import mock
 
-from borealis_py.engine.increments import Partial
 from borealis_py.engine.keyed.join import JoinOperator
 from borealis_py.engine.keyed.kept_rows import Found, KeptRows
+from borealis_py.engine.operators.increments import Partial
 from tests.planted.bug import Bug, Script
 
 

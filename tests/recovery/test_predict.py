@@ -13,7 +13,7 @@ from benchmarks.recovery.formula import load_of, recovery_ms
 from benchmarks.recovery.operators import QueryNetwork
 from benchmarks.recovery.runs import WAYS, PaperCase, measure
 from benchmarks.recovery.setting import PaperReading, PaperSetting
-from borealis_py.engine.classes import OperatorClass
+from borealis_py.engine.operators.classes import OperatorClass
 from borealis_py.query.recovery import Guarantee, RecoveryWay
 from borealis_py.recovery.predict import NodeLoad, changed_bytes, predict
 from borealis_py.recovery.ways import guarantee

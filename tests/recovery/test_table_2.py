@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from borealis_py.engine.classes import OperatorClass
+from borealis_py.engine.operators.classes import OperatorClass
 from borealis_py.query.recovery import Guarantee, RecoveryWay
 from borealis_py.recovery.ways import RecoveryType, guarantee, recovery_type, refusal
 

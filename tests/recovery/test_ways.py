@@ -6,7 +6,7 @@ import itertools
 
 import pytest
 
-from borealis_py.engine.classes import OperatorClass
+from borealis_py.engine.operators.classes import OperatorClass
 from borealis_py.query.errors import QueryError
 from borealis_py.query.recovery import Guarantee, RecoveryWay
 from borealis_py.recovery.ways import check_way, guarantee

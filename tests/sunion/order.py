@@ -1,6 +1,6 @@
 """The one total order of a bucket's rows: (stime, input index, sequence number) (DPC, SIGMOD 2005: SUnion).
 
-The reference that faster implementations (`borealis_py.engine.rows.merge`) are tested against.
+The reference that faster implementations (`borealis_py.engine.arrow.rows.merge`) are tested against.
 """
 
 from __future__ import annotations

@@ -27,9 +27,9 @@ from borealis_py.app.supervisor import run_notes
 from borealis_py.client.ingest import IngestError, open_rows
 from borealis_py.config import config
 from borealis_py.engine import DuckKernel
+from borealis_py.engine.arrow.rows import segment_schema
 from borealis_py.engine.codec import ArrowSourceCodec
 from borealis_py.engine.keyed.table_file import rows_of
-from borealis_py.engine.rows import segment_schema
 from borealis_py.ingress.formats.avro import AvroFormat
 from borealis_py.ingress.formats.avro_schema import UnusableSchema
 from borealis_py.ingress.formats.base import RecordFormat

@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 from hypothesis import strategies as st
 
-from borealis_py.engine.rows import ArrowRows
+from borealis_py.engine.arrow.rows import ArrowRows
 from borealis_py.types.arrow import JSON
 
 VALUES: dict[pa.DataType, st.SearchStrategy[Any]] = {

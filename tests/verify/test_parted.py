@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from borealis_py.engine.partitioner import partitions_of
+from borealis_py.engine.arrow.partitioner import partitions_of
 from borealis_py.verify import AnomalyKind
 from borealis_py.verify.envelope import Row
 from borealis_py.verify.evidence import CommittedRow, ProgressRecord, Saw

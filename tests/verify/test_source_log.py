@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from borealis_py.engine.arrow.rows import ArrowRows
 from borealis_py.engine.codec import ArrowSourceCodec
-from borealis_py.engine.rows import ArrowRows
 from borealis_py.log.base import Feed, Record
 from borealis_py.log.description import Life
 from borealis_py.log.source_records import decode_source

@@ -13,9 +13,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from borealis_py.engine.arrow.partitioner import partitions_of
+from borealis_py.engine.arrow.rows import ArrowRows
 from borealis_py.engine.codec import ArrowRowCodec, ArrowSourceCodec
-from borealis_py.engine.partitioner import partitions_of
-from borealis_py.engine.rows import ArrowRows
 from borealis_py.verify.envelope import decode_rows
 from borealis_py.verify.partitions import partition_of
 from borealis_py.verify.source_log import SourceRules, _rows

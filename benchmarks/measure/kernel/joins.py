@@ -18,7 +18,7 @@ from borealis_py.bench.console import Bars
 from borealis_py.bench.figures import BenchError, Percentiles
 from borealis_py.demo.measure import percentile
 from borealis_py.engine import DuckKernel, compile_query
-from borealis_py.engine.rows import segment_schema
+from borealis_py.engine.arrow.rows import segment_schema
 from borealis_py.query import App
 
 BUCKET_US = 100_000

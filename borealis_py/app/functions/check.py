@@ -21,7 +21,7 @@ from borealis_py.engine import compile_query
 from borealis_py.engine.applied.apply import RowFunction
 from borealis_py.engine.applied.code_in_place import CodeInPlace
 from borealis_py.engine.applied.window_apply import GroupFunction
-from borealis_py.engine.operators import dead_letter_values
+from borealis_py.engine.operators.base import dead_letter_values
 from borealis_py.protocol.settings import ROW_MAX_BYTES
 from borealis_py.query.errors import QueryError
 from borealis_py.query.plan import ApplyOp, WindowApplyOp

@@ -12,7 +12,7 @@ import pyarrow as pa
 from borealis_py.app.functions.generated import FIRST_US
 from borealis_py.engine import DuckKernel, compile_query
 from borealis_py.engine.applied.code_in_place import CodeInPlace
-from borealis_py.engine.rows import buckets_of, by_bucket
+from borealis_py.engine.arrow.rows import buckets_of, by_bucket
 from borealis_py.log.unreadable import total
 from borealis_py.query.errors import QueryError
 from borealis_py.query.plan import ApplyOp, WindowApplyOp

@@ -9,9 +9,9 @@ import pyarrow as pa
 
 from borealis_py.engine.applied.apply import RowFunction
 from borealis_py.engine.applied.window_apply import GroupFunction
-from borealis_py.engine.duck_faults import RowError
-from borealis_py.engine.operators import dead_letter_values
-from borealis_py.engine.poison_rows import isolate_bad_rows
+from borealis_py.engine.operators.base import dead_letter_values
+from borealis_py.engine.operators.poison_rows import isolate_bad_rows
+from borealis_py.engine.sql.duck_faults import RowError
 
 REFUSED = "refused: "
 """What is said of a row or group begins with this if it becomes a dead letter."""

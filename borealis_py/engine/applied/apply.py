@@ -9,11 +9,11 @@ from typing import ClassVar
 import pyarrow as pa
 
 from borealis_py.engine.applied.called import CalledFunction
-from borealis_py.engine.classes import OperatorClass
-from borealis_py.engine.duck_faults import RowError
-from borealis_py.engine.operators import Rows, Slice, StatelessOperator, without_bad_rows
-from borealis_py.engine.row_limit import larger
-from borealis_py.engine.rows import buckets_of, by_bucket, joined
+from borealis_py.engine.arrow.row_limit import larger
+from borealis_py.engine.arrow.rows import buckets_of, by_bucket, joined
+from borealis_py.engine.operators.base import Rows, Slice, StatelessOperator, without_bad_rows
+from borealis_py.engine.operators.classes import OperatorClass
+from borealis_py.engine.sql.duck_faults import RowError
 from borealis_py.query.names import STIME
 
 

@@ -8,8 +8,8 @@ from borealis_py.engine.applied.apply import ApplyOperator, RowFunction
 from borealis_py.engine.applied.called import CalledFunction
 from borealis_py.engine.applied.loader import load
 from borealis_py.engine.applied.window_apply import GroupFunction, WindowApplyOperator
-from borealis_py.engine.statements import Relation, StatementCompiler
-from borealis_py.engine.windows import numbering, window_times
+from borealis_py.engine.operators.windows import numbering, window_times
+from borealis_py.engine.sql.statements import Relation, StatementCompiler
 from borealis_py.query.functions import CodeStore
 from borealis_py.query.names import base_name
 from borealis_py.query.plan import ApplyOp, WindowApplyOp

@@ -17,8 +17,8 @@ import numpy as np
 import pyarrow as pa
 
 from borealis_py.engine.applied.watchdog import WATCHDOG
-from borealis_py.engine.duck_faults import RowError
-from borealis_py.engine.duck_statement import checked
+from borealis_py.engine.sql.duck_faults import RowError
+from borealis_py.engine.sql.duck_statement import checked
 from borealis_py.query.plan import Function, StyleName
 from borealis_py.types.arrow import spelled, stored
 from borealis_py.types.casts import cast

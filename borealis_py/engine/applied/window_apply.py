@@ -9,13 +9,13 @@ import numpy as np
 import pyarrow as pa
 
 from borealis_py.engine.applied.called import CalledFunction
-from borealis_py.engine.duck_faults import RowError
-from borealis_py.engine.duck_statement import Statement
-from borealis_py.engine.increments import Partial
-from borealis_py.engine.operators import Rows, Slice, WindowedOperator, dead_letter_values, refuse_window
-from borealis_py.engine.poison_rows import group_numbers
-from borealis_py.engine.row_limit import larger
-from borealis_py.engine.rows import joined
+from borealis_py.engine.arrow.row_limit import larger
+from borealis_py.engine.arrow.rows import joined
+from borealis_py.engine.operators.base import Rows, Slice, WindowedOperator, dead_letter_values, refuse_window
+from borealis_py.engine.operators.increments import Partial
+from borealis_py.engine.operators.poison_rows import group_numbers
+from borealis_py.engine.sql.duck_faults import RowError
+from borealis_py.engine.sql.duck_statement import Statement
 from borealis_py.query.names import STIME, WINDOW_END, WINDOW_START
 
 RESULT_ROWS_MAX = 100_000

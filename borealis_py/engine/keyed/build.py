@@ -10,16 +10,16 @@ from collections.abc import Sequence
 import numpy as np
 import pyarrow as pa
 
-from borealis_py.engine.duck_statement import Statement
-from borealis_py.engine.expressions import ExpressionPlace, parse, sql_of
+from borealis_py.engine.arrow.rows import segment_schema
 from borealis_py.engine.keyed.distinct import DistinctOperator
 from borealis_py.engine.keyed.join import JoinOperator
 from borealis_py.engine.keyed.kept_rows import KeptRows, usable
 from borealis_py.engine.keyed.kept_table import DELETED, KeptTable
 from borealis_py.engine.keyed.lookup import FileLookupOperator, FoundRows, LookupOperator
 from borealis_py.engine.keyed.table_file import rows_of
-from borealis_py.engine.rows import segment_schema
-from borealis_py.engine.statements import Relation, Sql, StatementCompiler, part_of, q
+from borealis_py.engine.sql.duck_statement import Statement
+from borealis_py.engine.sql.expressions import ExpressionPlace, parse, sql_of
+from borealis_py.engine.sql.statements import Relation, Sql, StatementCompiler, part_of, q
 from borealis_py.query.errors import QueryError
 from borealis_py.query.names import STIME, base_name
 from borealis_py.query.plan import DistinctOp, FileLookupOp, JoinOp, LookupOp

@@ -18,9 +18,9 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from borealis_py.engine.increments import EntriesPart, Partial, PartIncrement, increment_by_identity
+from borealis_py.engine.arrow.rows import buckets_of
 from borealis_py.engine.keyed.kept_rows import same_keys
-from borealis_py.engine.rows import buckets_of
+from borealis_py.engine.operators.increments import EntriesPart, Partial, PartIncrement, increment_by_identity
 
 LEVEL = 8
 """All rows are written anew every 2^8 buckets."""
@@ -65,7 +65,7 @@ class CompactedBlocks(EntriesPart, ABC):
         return tuple(made)
 
     def increment(self, before: Sequence[Partial], after: Sequence[Partial], since: int, end: int) -> PartIncrement:
-        """`engine.increments.StatePart`: blocks that were made anew."""
+        """`engine.operators.increments.StatePart`: blocks that were made anew."""
         return increment_by_identity(before, after)
 
     @abstractmethod

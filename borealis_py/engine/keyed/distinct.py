@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from borealis_py.engine.keyed.keeping import ComparingOperator, NewRows
 from borealis_py.engine.keyed.kept_rows import Probes
-from borealis_py.engine.operators import Rows, Slice
+from borealis_py.engine.operators.base import Rows, Slice
 
 
 @dataclass(frozen=True)

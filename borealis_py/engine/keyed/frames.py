@@ -12,9 +12,12 @@ from typing import Any
 
 import pyarrow as pa
 
-from borealis_py.engine import aggregates as agg
-from borealis_py.engine.causes import ExpressionStage, NamedExpression
-from borealis_py.engine.expressions import (
+from borealis_py.engine.keyed.build import hash_statement
+from borealis_py.engine.keyed.kept_rows import KeptRows
+from borealis_py.engine.keyed.over import OverOperator
+from borealis_py.engine.operators import aggregates as agg
+from borealis_py.engine.sql.causes import ExpressionStage, NamedExpression
+from borealis_py.engine.sql.expressions import (
     Expression,
     ExpressionPlace,
     Tree,
@@ -26,10 +29,7 @@ from borealis_py.engine.expressions import (
     sql_of,
     to_sql,
 )
-from borealis_py.engine.keyed.build import hash_statement
-from borealis_py.engine.keyed.kept_rows import KeptRows
-from borealis_py.engine.keyed.over import OverOperator
-from borealis_py.engine.statements import Relation, Sql, StatementCompiler, part_of, q
+from borealis_py.engine.sql.statements import Relation, Sql, StatementCompiler, part_of, q
 from borealis_py.query.names import STIME, base_name
 from borealis_py.query.plan import OverOp
 

@@ -16,9 +16,6 @@ import msgspec
 import numpy as np
 import pyarrow as pa
 
-from borealis_py.engine.classes import OperatorClass
-from borealis_py.engine.duck_statement import Statement
-from borealis_py.engine.increments import Partial, StatePart
 from borealis_py.engine.keyed.keeping import check_memory
 from borealis_py.engine.keyed.kept_rows import (
     HASH,
@@ -32,7 +29,10 @@ from borealis_py.engine.keyed.kept_rows import (
     taken,
     usable,
 )
-from borealis_py.engine.operators import Operator, OperatorState, Rows, Slice, dead_letter_values, readable
+from borealis_py.engine.operators.base import Operator, OperatorState, Rows, Slice, dead_letter_values, readable
+from borealis_py.engine.operators.classes import OperatorClass
+from borealis_py.engine.operators.increments import Partial, StatePart
+from borealis_py.engine.sql.duck_statement import Statement
 from borealis_py.query.names import STIME
 from sunion.model import Reject
 

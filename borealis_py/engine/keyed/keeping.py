@@ -10,11 +10,11 @@ from typing import ClassVar
 import numpy as np
 import pyarrow as pa
 
-from borealis_py.engine.classes import OperatorClass
-from borealis_py.engine.duck_statement import Statement
-from borealis_py.engine.increments import StatePart
 from borealis_py.engine.keyed.kept_rows import Kept, KeptRows, hashed
-from borealis_py.engine.operators import Operator, OperatorState, Rows, Slice
+from borealis_py.engine.operators.base import Operator, OperatorState, Rows, Slice
+from borealis_py.engine.operators.classes import OperatorClass
+from borealis_py.engine.operators.increments import StatePart
+from borealis_py.engine.sql.duck_statement import Statement
 from borealis_py.query.names import STIME
 from sunion.errors import EngineOutOfMemory
 

@@ -17,9 +17,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from borealis_py.engine.duck_statement import Statement
-from borealis_py.engine.increments import Partial, PartIncrement, grown
-from borealis_py.engine.rows import buckets_of, row_sizes, runs_of
+from borealis_py.engine.arrow.rows import buckets_of, row_sizes, runs_of
+from borealis_py.engine.operators.increments import Partial, PartIncrement, grown
+from borealis_py.engine.sql.duck_statement import Statement
 from borealis_py.query.names import STIME
 from borealis_py.types.arrow import stored
 
@@ -131,7 +131,7 @@ class KeptRows:
         return self.schema.remove(self.schema.get_field_index(PLACE))
 
     def increment(self, before: Sequence[Partial], after: Sequence[Partial], since: int, end: int) -> PartIncrement:
-        """`engine.increments.StatePart`: the rows that came since. Blocks follow from them."""
+        """`engine.operators.increments.StatePart`: the rows that came since. Blocks follow from them."""
         found = self.between(after, since * self.width_us, end * self.width_us)
         columns = self.row_schema
         rows = taken(after, found, columns.names) if len(found.row) else pa.RecordBatch.from_pylist([], columns)
@@ -140,7 +140,7 @@ class KeptRows:
         return PartIncrement(rows=rows)
 
     def grown(self, before: Sequence[Partial], by: PartIncrement, end: int) -> tuple[Partial, ...]:
-        """`engine.increments.StatePart`."""
+        """`engine.operators.increments.StatePart`."""
         if by.rows is None:
             return grown(before, by)
         rows = by.rows if by.rows.num_rows else None
@@ -270,7 +270,7 @@ def taken(blocks: Sequence[Partial], found: Found, columns: Sequence[str]) -> pa
 
 
 def sizes(blocks: Sequence[Partial], found: Found, columns: Sequence[str]) -> np.ndarray:
-    """The size of each row that was found, in bytes, as `engine.rows.row_sizes` counts."""
+    """The size of each row that was found, in bytes, as `engine.arrow.rows.row_sizes` counts."""
     parts = [sizes_at(blocks[number][1].select(columns), rows) for number, rows in _by_block(found)]
     return np.concatenate([np.zeros(0, dtype=np.int64), *parts])
 

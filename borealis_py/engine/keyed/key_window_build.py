@@ -6,12 +6,12 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from borealis_py.engine import aggregates as agg
 from borealis_py.engine.keyed.build import hash_statement
 from borealis_py.engine.keyed.key_windows import KeyWindowOperator
 from borealis_py.engine.keyed.open_rows import START, OpenRows
 from borealis_py.engine.keyed.window_rules import CountRule, SessionRule, WindowRule
-from borealis_py.engine.windows import AggregateCompiler
+from borealis_py.engine.operators import aggregates as agg
+from borealis_py.engine.operators.windows import AggregateCompiler
 from borealis_py.query.names import STIME, WINDOW_END, WINDOW_START, base_name
 from borealis_py.query.plan import CountWindowOp, SessionWindowOp
 

@@ -13,16 +13,24 @@ from typing import ClassVar
 import numpy as np
 import pyarrow as pa
 
-from borealis_py.engine.classes import OperatorClass
-from borealis_py.engine.duck_statement import Statement
-from borealis_py.engine.increments import Partial, StatePart
+from borealis_py.engine.arrow.rows import joined, runs_of
 from borealis_py.engine.keyed.keeping import EVER
 from borealis_py.engine.keyed.kept_rows import HASH, Found, hashed, taken
 from borealis_py.engine.keyed.open_rows import PLACE, START, OpenRows, numbered
 from borealis_py.engine.keyed.window_rules import RowsByKey, WindowRule
-from borealis_py.engine.operators import CLOSE_ROWS, GroupNumbers, Operator, OperatorState, Rows, Slice, refuse_window
-from borealis_py.engine.poison_rows import run_by_group, run_by_part
-from borealis_py.engine.rows import joined, runs_of
+from borealis_py.engine.operators.base import (
+    CLOSE_ROWS,
+    GroupNumbers,
+    Operator,
+    OperatorState,
+    Rows,
+    Slice,
+    refuse_window,
+)
+from borealis_py.engine.operators.classes import OperatorClass
+from borealis_py.engine.operators.increments import Partial, StatePart
+from borealis_py.engine.operators.poison_rows import run_by_group, run_by_part
+from borealis_py.engine.sql.duck_statement import Statement
 from borealis_py.query.names import STIME
 
 

@@ -15,13 +15,10 @@ import msgspec
 import numpy as np
 import pyarrow as pa
 
-from borealis_py.engine.classes import OperatorClass
-from borealis_py.engine.duck_statement import Statement
-from borealis_py.engine.increments import Partial, StatePart
 from borealis_py.engine.keyed.keeping import EVER, check_memory
 from borealis_py.engine.keyed.kept_rows import Found, hashed, sizes, sizes_at, taken, usable
 from borealis_py.engine.keyed.kept_table import KeptTable, TableChanges
-from borealis_py.engine.operators import (
+from borealis_py.engine.operators.base import (
     Operator,
     OperatorState,
     Rows,
@@ -30,6 +27,9 @@ from borealis_py.engine.operators import (
     dead_letter_values,
     readable,
 )
+from borealis_py.engine.operators.classes import OperatorClass
+from borealis_py.engine.operators.increments import Partial, StatePart
+from borealis_py.engine.sql.duck_statement import Statement
 from borealis_py.query.names import STIME
 from sunion.model import Reject
 

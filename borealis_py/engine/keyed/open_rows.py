@@ -13,10 +13,10 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from borealis_py.engine.increments import Partial
 from borealis_py.engine.keyed.compacted_blocks import CompactedBlocks, equal_keys
 from borealis_py.engine.keyed.kept_rows import HASH, Found
 from borealis_py.engine.keyed.window_rules import WindowRule
+from borealis_py.engine.operators.increments import Partial
 from borealis_py.query.names import STIME
 
 PLACE, START = "__place", "__start"

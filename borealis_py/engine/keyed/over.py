@@ -13,13 +13,13 @@ import msgspec
 import numpy as np
 import pyarrow as pa
 
-from borealis_py.engine.duck_statement import Statement
-from borealis_py.engine.increments import Partial
+from borealis_py.engine.arrow.rows import joined
 from borealis_py.engine.keyed.keeping import ComparingOperator, NewRows
 from borealis_py.engine.keyed.kept_rows import Found, Probes, taken
-from borealis_py.engine.operators import Rows, Slice, dead_letter_values
-from borealis_py.engine.poison_rows import run_by_group, run_by_part
-from borealis_py.engine.rows import joined
+from borealis_py.engine.operators.base import Rows, Slice, dead_letter_values
+from borealis_py.engine.operators.increments import Partial
+from borealis_py.engine.operators.poison_rows import run_by_group, run_by_part
+from borealis_py.engine.sql.duck_statement import Statement
 from borealis_py.query.names import STIME
 from sunion.model import Reject
 

@@ -11,13 +11,13 @@ from collections.abc import Sequence
 
 import pyarrow as pa
 
-from borealis_py.engine import aggregates as agg
-from borealis_py.engine.duck_statement import Statement
-from borealis_py.engine.expressions import ExpressionPlace, OrderTerm, parse_order, sql_of
 from borealis_py.engine.keyed.build import is_key
-from borealis_py.engine.operators import WindowOperator
-from borealis_py.engine.statements import Relation, Sql, StatementCompiler, part_of, q
-from borealis_py.engine.windows import numbering, windows_of
+from borealis_py.engine.operators import aggregates as agg
+from borealis_py.engine.operators.base import WindowOperator
+from borealis_py.engine.operators.windows import numbering, windows_of
+from borealis_py.engine.sql.duck_statement import Statement
+from borealis_py.engine.sql.expressions import ExpressionPlace, OrderTerm, parse_order, sql_of
+from borealis_py.engine.sql.statements import Relation, Sql, StatementCompiler, part_of, q
 from borealis_py.query.bykey import RANK
 from borealis_py.query.names import STIME, WINDOW_END, WINDOW_START
 from borealis_py.query.plan import TopOp

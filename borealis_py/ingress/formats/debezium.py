@@ -12,7 +12,7 @@ from typing import NamedTuple
 import msgspec
 import pyarrow as pa
 
-from borealis_py.engine.rows import segment_schema
+from borealis_py.engine.arrow.rows import segment_schema
 from borealis_py.ingress.formats.base import NO_PATHS, FormatRows, JsonFields, Paths, names_in
 from borealis_py.ingress.formats.connect_schema import ConnectType, Reading, reading, row_types
 from borealis_py.types.arrow import array

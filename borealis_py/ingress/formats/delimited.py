@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 import pyarrow as pa
 
 from borealis_py.client.csvlines import column_parser, split_line, value_parser, without
-from borealis_py.engine.rows import segment_schema
+from borealis_py.engine.arrow.rows import segment_schema
 from borealis_py.ingress.formats.base import FormatRows, ImmediateFormat
 from borealis_py.ingress.formats.fits import INT64_MAX, Fit, rows_of
 from borealis_py.types.arrow import array, arrow_of

@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping, Sequence
 
 import pyarrow as pa
 
-from borealis_py.engine.rows import segment_schema
+from borealis_py.engine.arrow.rows import segment_schema
 from borealis_py.ingress.formats.base import NO_PATHS, FormatRows, JsonFields, Paths, names_in
 from borealis_py.types.arrow import array
 from borealis_py.types.plain_json import PlainDecoder

@@ -8,7 +8,7 @@ from collections.abc import Collection, Mapping, Sequence
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from borealis_py.engine.rows import segment_schema
+from borealis_py.engine.arrow.rows import segment_schema
 from borealis_py.ingress.formats.base import FormatRows, ImmediateFormat
 from borealis_py.types.explained import not_utf8
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from borealis_py.engine.rows import segment_schema
+from borealis_py.engine.arrow.rows import segment_schema
 from borealis_py.ingress.formats.avro_fits import avro_fit
 from borealis_py.ingress.formats.avro_schema import AvroType
 from borealis_py.ingress.formats.base import NO_PATHS, FormatRows, ImmediateFormat, Paths, decoded, together

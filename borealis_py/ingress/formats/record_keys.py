@@ -13,7 +13,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from borealis_py.engine.rows import segment_schema
+from borealis_py.engine.arrow.rows import segment_schema
 from borealis_py.ingress.formats.base import NO_PATHS, FormatRows, ImmediateFormat, Paths, decoded
 from borealis_py.ingress.formats.delimited import text_fit
 from borealis_py.ingress.formats.fits import rows_of

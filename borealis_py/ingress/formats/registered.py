@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 
 import pyarrow as pa
 
-from borealis_py.engine.rows import segment_schema
+from borealis_py.engine.arrow.rows import segment_schema
 from borealis_py.ingress.formats.base import NO_ROW, FormatRows, Paths, RecordFormat, together
 from borealis_py.log.schema_registry import NoSuchSchema, RegisteredSchema, SchemaRegistry
 

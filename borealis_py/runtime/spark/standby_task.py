@@ -64,7 +64,7 @@ class StandbyTask:
 
     def run(self) -> TaskEnd:
         """Run what is ordered, until nothing is. Blocks the worker's main thread."""
-        from borealis_py.engine.duck_connection import open_default  # here: drivers load no engine
+        from borealis_py.engine.sql.duck_connection import open_default  # here: drivers load no engine
 
         stop = threading.Event()
         open_default()

@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from borealis_py import App
 from borealis_py.engine import DuckKernel, compile_query
-from borealis_py.engine.rows import segment_schema
+from borealis_py.engine.arrow.rows import segment_schema
 from borealis_py.query import Stream
 from sunion.model import Output
 

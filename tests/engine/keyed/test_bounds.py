@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 
 from borealis_py import App, QueryError
 from borealis_py.engine import DuckKernel, canonical_hash, compile_query
+from borealis_py.engine.arrow.rows import row_sizes
 from borealis_py.engine.keyed.join import JoinOperator
 from borealis_py.engine.keyed.kept_rows import sizes_at
-from borealis_py.engine.rows import row_sizes
 from borealis_py.query import Stream
 from borealis_py.query.partitions import physical
 from sunion.errors import EngineOutOfMemory

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from borealis_py.engine.arrow.rows import row_sizes
 from borealis_py.engine.keyed import kept_rows
 from borealis_py.engine.keyed.kept_rows import KeptRows, same_keys, sizes_at
-from borealis_py.engine.rows import row_sizes
 
 WIDTH_US = 1_000
 COLUMNS = pa.schema([("k", pa.int64()), ("stime", pa.int64())])

@@ -19,8 +19,8 @@ from pyarrow import parquet
 from borealis_py import App, QueryError
 from borealis_py.app.loader import load_spec
 from borealis_py.engine import DuckKernel, compile_query
+from borealis_py.engine.arrow.rows import segment_schema
 from borealis_py.engine.keyed.table_file import known, rows_of
-from borealis_py.engine.rows import segment_schema
 from borealis_py.query import AppSpec
 from borealis_py.query.errors import TableFileDiffers
 from borealis_py.query.plan import TableFile
