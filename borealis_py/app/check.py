@@ -32,8 +32,9 @@ class NodeReport:
     `inputs`: names of the sources and nodes that it reads. `columns`: name and type of each result column.
     `operator_class`: name of its most general operator's class (`engine.operators.classes`). `position`: its place in
     its longest chain, from 1. `serves`: the queries that read it. `delays`: D and the policies that they leave it.
-    `fingerprints`: of each of its partitions. `made_of`: what all of them are made of, by name. `recovery`: how it survives a crash.
-    `unbounded`: its operators, as its user wrote them, whose results may depend on any earlier bucket.
+    `fingerprints`: of each of its partitions. `made_of`: what all of them are made of, by name. `recovery`: how it
+    survives a crash. `unbounded`: its operators, as its user wrote them, whose results may depend on any earlier
+    bucket.
     """
 
     name: str

@@ -12,7 +12,7 @@ import msgspec
 
 from borealis_py.app.state import AppState, read_app
 from borealis_py.log.base import Log
-from borealis_py.runtime import process
+from borealis_py.runtime.process import __main__ as process
 
 APP_UID = "0d11fe00"
 

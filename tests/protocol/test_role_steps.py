@@ -7,11 +7,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
 
-from borealis_py.protocol.roles.fold import Role
-from borealis_py.protocol.roles.idle_standby import IdleStandby
-
+from borealis_py.protocol.idle_standby import IdleStandby
 from borealis_py.protocol.incarnation import Heartbeat, Identity, StartPoint
 from borealis_py.protocol.manager import Manager
+from borealis_py.protocol.roles import Role
 from borealis_py.protocol.settings import NodeDelays
 from borealis_py.protocol.turn import Effect, ExitReplica, SendHeartbeat, StepBack, Turn
 from sunion.model import Input

@@ -20,7 +20,7 @@ from borealis_py.node.checkpoints import CheckpointStore
 from borealis_py.node.spec import ReplicaSpec
 from borealis_py.protocol.turn import SaveCheckpoint
 from borealis_py.query import App
-from borealis_py.runtime import process
+from borealis_py.runtime.process import __main__ as process
 from borealis_py.runtime.process.threads import ThreadHost
 from borealis_py.runtime.process_notes import ProcessNotes
 from borealis_py.runtime.specs import kernel_of, work_of

@@ -1,8 +1,8 @@
 """How a window's aggregates are computed: from one partial per bucket and key where they decompose, else from rows.
 
 Written as SQL text; run by `operators.base`. An aggregate decomposes if a window's value follows from its buckets'
-values, combined in bucket order. If one aggregate of a query does not, all of them are computed from the window's rows in
-order.
+values, combined in bucket order. If one aggregate of a query does not, all of them are computed from the window's rows
+in order.
 """
 
 from __future__ import annotations
