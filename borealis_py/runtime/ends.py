@@ -1,4 +1,5 @@
-"""The named ends of a replica: which exception leads to which exit code of its process (`supervisor/exit_codes.py`).
+"""The named ends of a replica: which exception leads to which exit code of its process
+(`app/supervisor/exit_codes.py`).
 
 A replica that raises one of these is never restarted; after any other exception, which is a failure, it is. A record
 that was refused for its size is tried once more (`runtime/restarting.py`): an operator may have raised the limit.
