@@ -2,17 +2,44 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left
+from bisect import bisect_left, insort
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
-from sunion.ascending import Ascending
 from sunion.bucket import Buckets
 from sunion.errors import RetentionLost
 from sunion.lateness import Lateness
 from sunion.model import Reject, RowOps, Rows, SourceRecord, StreamRecord, TentativeBucket
 from sunion.source import Accepted, SourceFold, fold
 from sunion.stream_fold import FeedProgress, Lost, Stable, StreamFold
+
+
+class Ascending:
+    """Distinct bucket numbers. Appending at the end, by far the most frequent case, is O(1)."""
+
+    __slots__ = ("_buckets",)
+
+    def __init__(self) -> None:
+        self._buckets: list[int] = []
+
+    def add(self, bucket: int) -> None:
+        buckets = self._buckets
+        if not buckets or bucket > buckets[-1]:
+            buckets.append(bucket)
+        elif buckets[bisect_left(buckets, bucket)] != bucket:
+            insort(buckets, bucket)
+
+    def between(self, first: int, end: int, most: int | None = None) -> list[int]:
+        """The buckets in [first, end), at most the lowest `most` of them."""
+        low, high = bisect_left(self._buckets, first), bisect_left(self._buckets, end)
+        return self._buckets[low : high if most is None else min(high, low + most)]
+
+    def take_below(self, bucket: int) -> list[int]:
+        """Remove and return the buckets below `bucket`."""
+        at = bisect_left(self._buckets, bucket)
+        taken, self._buckets[:at] = self._buckets[:at], []
+        return taken
+
 
 LOOKED_AT = 16
 """How many rows of a batch are sampled for lateness."""

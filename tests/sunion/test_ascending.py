@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from sunion.ascending import Ascending
+from sunion.input_buffers import Ascending
 
 STEPS = st.lists(st.tuples(st.sampled_from(["add", "take"]), st.integers(0, 12)), max_size=30)
 
