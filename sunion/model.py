@@ -125,9 +125,10 @@ class SourceRecord:
 
     `claim`: an EPOCH record, by which the publisher `uid` takes the stream and declares how late its rows may come
     (`lateness_us`). Any other record holds tuples (`seqs`, `stimes` and `rows` run in parallel), then an optional
-    `boundary`. `rejects`: tuples that did not decode, and those that the publisher refused (with a seq, ascending);
-    `late_us`: for each tuple that the publisher refused as late, how late it was. `epoch` is -1 for a record without
-    our envelope (only `rejects` counts). `foreign`: the record belongs to another life of the app and is ignored.
+    `boundary` (END is FOREVER, and no record has a larger one). `rejects`: tuples that did not decode, and those that
+    the publisher refused (with a seq, ascending); `late_us`: for each tuple that the publisher refused as late, how
+    late it was. `epoch` is -1 for a record without our envelope (only `rejects` counts). `foreign`: the record belongs
+    to another life of the app and is ignored.
 
     With `unpack`, the rows are still bytes, and `seqs` and `stimes` come from the header. The bytes are decoded only
     once the writer is known to own the source, since anyone may have written them.

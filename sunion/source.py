@@ -93,9 +93,7 @@ def fold(
     if state.ended:
         return state, Accepted(after_end=len(record.seqs) + len(record.rejects))
     last_seq, accepted = _tuples(state, record, buckets, ops, source, ahead_max_us, here)
-    boundary = state.boundary
-    if record.boundary is not None and record.boundary > boundary:
-        boundary = min(record.boundary, FOREVER)
+    boundary = state.boundary if record.boundary is None else max(state.boundary, record.boundary)
     return SourceFold(boundary, state.epoch, state.owner, last_seq, state.lateness_us), accepted
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from borealis_py import App
+from borealis_py import App, Avro
 from borealis_py.bench import events
 from borealis_py.bench.stage import Stage
 from borealis_py.log.base import TopicSpec
@@ -49,16 +49,9 @@ def copy(name: str, topic: str, form: Form) -> App:
     """Reads a topic of events in either format; the measurement is of its ingress alone."""
     built = App(name, bucket="100ms")
     read = built.topic(
-        "t0",
-        topic=topic,
-        schema=events.SCHEMA,
-        format=form,
-        stime="at",
-        lateness="0s",
-        start="earliest",
-        partitions=1,
-        writer_schema=AVRO if form == "avro" else None,
-    )
+        "t0", topic=topic, schema=events.SCHEMA, format=Avro(AVRO) if form == "avro" else form, stime="at",
+        lateness="0s", start="earliest", partitions=1,
+    )  # fmt: skip
     built.query(PLAIN, read.filter("amount >= 0"), replicas=1)
     return built
 

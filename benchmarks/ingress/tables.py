@@ -67,7 +67,7 @@ def outcome(
             "the broker's timestamps, each bucket of 100 ms from its end to the live subscriber, the same rows by our "
             f"publisher and into a plain topic in turn, medians of {len(delays)} runs' percentiles each. Copying: one "
             "full partition, from the first row in the source to the last; the hand loop (raw_loop.py) decodes with "
-            "orjson or fastavro and keeps sums; Avro by a writer_schema, since a registry is asked once a schema. Full "
+            "orjson or fastavro and keeps sums; Avro by a writer schema, since a registry is asked once a schema. Full "
             "topics, with many rows a second and with 900: 60, 30 and 10% of the rows over 100, 60 and 30% of the "
             "time, two replicas, X = 3 s. Kills: kill -9 of the owner, restarted before the next."
         ),

@@ -13,7 +13,7 @@ from borealis_py.engine import compile_query
 from borealis_py.engine.fingerprint import fingerprint, ingredients
 from borealis_py.engine.kernel import DuckKernel
 from borealis_py.node.checkpoint_storage import LocationError
-from borealis_py.node.dynamic_settings import as_enforced, declared
+from borealis_py.node.delays import as_enforced, declared
 from borealis_py.protocol.settings import NodeDelays, Timing
 from borealis_py.query.partitions import parts_of, physical
 from borealis_py.query.recovery import ACTIVE, RecoveryPlan

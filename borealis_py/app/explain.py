@@ -16,8 +16,8 @@ from borealis_py.app.check import NodeReport, check
 from borealis_py.app.foreign import check_foreign
 from borealis_py.app.topics import topics_of
 from borealis_py.log import topics
-from borealis_py.node.dynamic_settings import declared
-from borealis_py.protocol.settings import DelayPolicy, Delays, Timing, budget, grow_delta
+from borealis_py.node.delays import declared, first_wait_us
+from borealis_py.protocol.settings import DelayPolicy, Delays, Timing, grow_delta
 from borealis_py.query.names import base_name
 from borealis_py.query.partitions import physical
 from borealis_py.query.spec import AppSpec
@@ -172,7 +172,7 @@ def _query(spec: AppSpec, name: str, timing: Timing) -> QueryPlan:
         declared=delays,
         slack_us=slack_us,
         hops_us=hops_us,
-        wait_us=budget(timing, delays.threshold_us, depth - 1, depth),
+        wait_us=first_wait_us(spec, name, timing, delays.threshold_us),
         least_us=timing.least_threshold_us(depth),
     )
 

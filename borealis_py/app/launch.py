@@ -1,6 +1,7 @@
 """`borealis up` as functions: check an app, describe it on the broker, start its replicas, wait for them.
 
-Call them in this order: `check`, `describe`, `start`, `wait_ready`. All are idempotent: what exists stays.
+Call them in this order: `check`, `reset` to begin anew, `store_functions`, `describe`, `start_processes` or `keep`,
+`wait_ready`. All but `reset` are idempotent: what exists stays.
 """
 
 from __future__ import annotations
@@ -50,7 +51,8 @@ from sunion.bucket import Buckets
 
 READY_TIMEOUT_S = 180.0
 LOOK_S = 0.1
-SERVED_TIMEOUT_S = 15.0
+Pids = dict[ProcessName, int]
+"""The process that runs under each name."""
 
 
 def describe(
@@ -117,6 +119,11 @@ def describe(
     return state
 
 
+def described(log: Log, app: str) -> AppState | None:
+    """The app as described on the broker; None: it is not there. Raises NoSuchApp for one that cannot be read."""
+    return read_settings(log, app) if topics.settings(app) in _topic_names(log) else None
+
+
 def refuse_changed(before: AppState, spec: AppSpec) -> None:
     """Raises LaunchError, with both hashes, if the results would differ from those already written."""
     if before.hash == spec.hash:
@@ -152,6 +159,62 @@ def _refuse_other_kernel(before: AppState, fingerprint: str) -> None:
             f"{fingerprint}: another engine version, architecture or C library, and its results might differ in a bit. "
             "Use the same version of borealis-py, or start anew with `borealis up --reset`"
         )
+
+
+def _changed_settings(before: AppState | None, spec: AppSpec, app_uid: str) -> dict[str, msgspec.Struct]:
+    values: dict[str, msgspec.Struct] = {}
+    for name, query in spec.queries.items():
+        old = before.spec.queries.get(name) if before is not None else None
+        if old is None or old.threshold_us != query.threshold_us:
+            values[f"threshold/{name}"] = Threshold(query.threshold_us, app_uid)
+        policy = (query.on_failure, query.on_stabilization)
+        if old is None or (old.on_failure, old.on_stabilization) != policy:
+            values[f"policy/{name}"] = Policy(*policy, app_uid)
+    if before is not None:
+        for name, one in spec.ingresses.items():
+            declared = before.spec.ingresses.get(name)
+            if declared is not None and declared.expect_us != one.expect_us:
+                values[f"expect/{name}"] = ExpectedSilence(before.app_uid, one.expect_us)
+    streams = [] if before is None else [*spec.sources, *spec.all_nodes]
+    for name in streams:
+        if before is not None and before.spec.keeps(name) != spec.keeps(name):
+            values[f"retain/{name}"] = RetainSetting.of(before.app_uid, spec.keeps(name))
+    if before is not None:
+        plans = before.changed_recovery(physical(spec))
+        values |= {f"recovery/{name}": RecoverySetting.of(before.app_uid, plan) for name, plan in plans.items()}
+    return values
+
+
+def store_functions(spec: AppSpec, code: StoredCode) -> None:
+    """Copy the files of the app's functions to where replicas look for them, and load the functions from there.
+
+    Raises:
+        LaunchError: they cannot be kept there. FunctionDiffers: a function does not load.
+    """
+    try:
+        code.store(spec)
+    except LocationError as exc:
+        raise LaunchError(f"app {spec.name!r}: {exc}") from exc
+    for function in spec.functions:
+        load(function, code)
+
+
+def resized(before: AppState, after: AppState) -> dict[str, tuple[int, int]]:
+    """Nodes read by others whose number of replicas changed: (before, after). Running readers keep the old number."""
+    known = before.spec.nodes
+    return {
+        name: (known[name].replicas, node.replicas)
+        for name, node in after.spec.nodes.items()
+        if name in known and known[name].replicas != node.replicas
+    }
+
+
+def waits_changed(before: AppState, after: AppState) -> list[str]:
+    """Sources whose foreign topic is waited for in another way than before. Running ingresses keep the old one, but for
+    the silence that they expect, which is a setting."""
+    known = before.spec.ingresses
+    now = {name: i for name, i in after.spec.ingresses.items() if name in known}
+    return [n for n, i in now.items() if known[n] != i.model_copy(update={"expect_us": known[n].expect_us})]
 
 
 def reset(log: Log, spec: AppSpec, processes: ReplicaProcesses, checkpoints: str = "", take_over: bool = False) -> None:
@@ -199,21 +262,12 @@ def reset(log: Log, spec: AppSpec, processes: ReplicaProcesses, checkpoints: str
             raise LaunchError(str(exc)) from exc
 
 
-def store_functions(spec: AppSpec, code: StoredCode) -> None:
-    """Copy the files of the app's functions to where replicas look for them, and load the functions from there.
-
-    Raises:
-        LaunchError: they cannot be kept there. FunctionDiffers: a function does not load.
-    """
+def _topic_names(log: Log) -> list[str]:
+    admin = log.admin()
     try:
-        code.store(spec)
-    except LocationError as exc:
-        raise LaunchError(f"app {spec.name!r}: {exc}") from exc
-    for function in spec.functions:
-        load(function, code)
-
-
-Pids = dict[ProcessName, int]
+        return admin.topics()
+    finally:
+        admin.close()
 
 
 def start_processes(
@@ -241,8 +295,8 @@ def start_processes(
 def keep(
     state: AppState, processes: ReplicaProcesses, spec: ProcessSpec, only: set[ProcessName], take_over: bool = False
 ) -> Pids:
-    """Like `start` for the processes in `only`, but under a supervisor, which restarts any process that dies, including
-    those already running.
+    """Like `start_processes` for those in `only`, but under a supervisor, which restarts any process that dies, also
+    those that run already.
 
     Args:
         take_over: at the first start only: a restarted process must not take its index from one that lives elsewhere.
@@ -258,28 +312,10 @@ def keep(
     return {name: pids[name] for name in specs if name in pids}
 
 
-def resized(before: AppState, after: AppState) -> dict[str, tuple[int, int]]:
-    """Nodes read by others whose number of replicas changed: (before, after). Running readers keep the old number."""
-    known = before.spec.nodes
-    return {
-        name: (known[name].replicas, node.replicas)
-        for name, node in after.spec.nodes.items()
-        if name in known and known[name].replicas != node.replicas
-    }
-
-
 def surplus(state: AppState, processes: ReplicaProcesses) -> list[ProcessName]:
     """Processes that run and that the app does not have any more: its replicas became fewer."""
     wanted = process_names(state.spec)
     return [name for name in processes.running() if name not in wanted]
-
-
-def waits_changed(before: AppState, after: AppState) -> list[str]:
-    """Sources whose foreign topic is waited for in another way than before. Running ingresses keep the old one, but for
-    the silence that they expect, which is a setting."""
-    known = before.spec.ingresses
-    now = {name: i for name, i in after.spec.ingresses.items() if name in known}
-    return [n for n, i in now.items() if known[n] != i.model_copy(update={"expect_us": known[n].expect_us})]
 
 
 def wait_ready(
@@ -336,18 +372,25 @@ def wait_ready(
             ]
             _refuse_ended(processes, {name: pid for name, pid in pids.items() if name not in done}, running)
             if time.monotonic() > deadline:
-                late = [f"{node}.r{k}" for node, k in sorted(missing)]
-                names = ", ".join([*late, *(f"ingress {k} of {source}" for source, k in sorted(starting))])
-                behind = sorted(
-                    {process_of(pids, *key) for key in missing} | {ProcessName(k, ingress=True) for _, k in starting}
-                )
-                logs = ", ".join(str(processes.log_file(name)) for name in behind)
-                raise LaunchError(
-                    f"not ready after {timeout_s:g} s: {names}. They keep running; see {logs}, and `borealis status`"
-                )
+                raise LaunchError(_why_late(processes, pids, missing, starting, timeout_s))
             time.sleep(LOOK_S)
     finally:
         reader.close()
+
+
+def _why_late(
+    processes: ReplicaProcesses,
+    pids: Pids,
+    missing: Collection[tuple[str, int]],
+    starting: Collection[tuple[str, int]],
+    timeout_s: float,
+) -> str:
+    """The replicas (`missing`) and ingresses (`starting`) that are not ready, and the logs of their processes."""
+    late = [f"{node}.r{k}" for node, k in sorted(missing)]
+    names = ", ".join([*late, *(f"ingress {k} of {source}" for source, k in sorted(starting))])
+    behind = {process_of(pids, *key) for key in missing} | {ProcessName(k, ingress=True) for _, k in starting}
+    logs = ", ".join(str(processes.log_file(name)) for name in sorted(behind))
+    return f"not ready after {timeout_s:g} s: {names}. They keep running; see {logs}, and `borealis status`"
 
 
 def _ended_ingresses(log: Log, state: AppState) -> frozenset[str]:
@@ -369,40 +412,3 @@ def _refuse_ended(processes: ReplicaProcesses, pids: Pids, running: Collection[P
             how = f" ({fates[name].how})" if name in fates else f" with code {code}" if code is not None else ""
             file, tail = processes.log_file(name), processes.log_tail(name)
             raise LaunchError(f"{name} ended while starting{how}. End of {file}:\n{tail}")
-
-
-def _topic_names(log: Log) -> list[str]:
-    admin = log.admin()
-    try:
-        return admin.topics()
-    finally:
-        admin.close()
-
-
-def described(log: Log, app: str) -> AppState | None:
-    """The app as described on the broker; None: it is not there. Raises NoSuchApp for one that cannot be read."""
-    return read_settings(log, app) if topics.settings(app) in _topic_names(log) else None
-
-
-def _changed_settings(before: AppState | None, spec: AppSpec, app_uid: str) -> dict[str, msgspec.Struct]:
-    values: dict[str, msgspec.Struct] = {}
-    for name, query in spec.queries.items():
-        old = before.spec.queries.get(name) if before is not None else None
-        if old is None or old.threshold_us != query.threshold_us:
-            values[f"threshold/{name}"] = Threshold(query.threshold_us, app_uid)
-        policy = (query.on_failure, query.on_stabilization)
-        if old is None or (old.on_failure, old.on_stabilization) != policy:
-            values[f"policy/{name}"] = Policy(*policy, app_uid)
-    if before is not None:
-        for name, one in spec.ingresses.items():
-            declared = before.spec.ingresses.get(name)
-            if declared is not None and declared.expect_us != one.expect_us:
-                values[f"expect/{name}"] = ExpectedSilence(before.app_uid, one.expect_us)
-    streams = [] if before is None else [*spec.sources, *spec.all_nodes]
-    for name in streams:
-        if before is not None and before.spec.keeps(name) != spec.keeps(name):
-            values[f"retain/{name}"] = RetainSetting.of(before.app_uid, spec.keeps(name))
-    if before is not None:
-        plans = before.changed_recovery(physical(spec))
-        values |= {f"recovery/{name}": RecoverySetting.of(before.app_uid, plan) for name, plan in plans.items()}
-    return values

@@ -13,8 +13,9 @@ from borealis_py.app.explain import Explanation
 from borealis_py.app.recovery_trial import TriedNode
 from borealis_py.engine.operators.classes import OperatorClass
 from borealis_py.log.acks import ack_record
+from borealis_py.node.delays import reader_wait_us
 from borealis_py.node.recovery_setting import STANDBY_BEAT_US
-from borealis_py.protocol.settings import Timing, budget
+from borealis_py.protocol.settings import Timing
 from borealis_py.protocol.trimming import Need, ReplicaName
 from borealis_py.protocol.trimming.plan import EVERY_US
 from borealis_py.query.recovery import SYNC_US, RecoveryPlan, RecoveryWay
@@ -160,9 +161,7 @@ def _wait_s(of: Explanation, name: str, timing: Timing) -> float:
     """The shortest wait of those that read a node: other nodes, and of a query its live subscribers (R5.3)."""
     waits_us = [node.report.delays.wait_us for node in of.nodes if name in node.report.inputs]
     waits_us += [
-        budget(timing, plan.declared.threshold_us, 0, of.spec.position(name))
-        for plan in of.queries
-        if plan.name == name
+        reader_wait_us(of.spec, name, timing, plan.declared.threshold_us) for plan in of.queries if plan.name == name
     ]
     return min(waits_us) / 1e6
 

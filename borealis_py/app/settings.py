@@ -32,7 +32,7 @@ from borealis_py.log.acks import forget_record, read_acks
 from borealis_py.log.base import Log, LogError
 from borealis_py.log.description import Life
 from borealis_py.log.messages import Policy, RecoverySetting, RetainSetting, Status, Threshold
-from borealis_py.node.dynamic_settings import as_configured, declared
+from borealis_py.node.delays import as_configured
 from borealis_py.protocol.settings import DelayPolicy, Delays, SettingsError
 from borealis_py.protocol.trimming import ReplicaName
 from borealis_py.query import format_duration
@@ -121,15 +121,7 @@ def in_force(state: AppState, query: str) -> Delays:
         NoSuchApp: a node of that name, or a query that no longer exists.
     """
     refuse_unknown(state, query)
-    delays = replace(declared(state.spec.query(query)), threshold_us=state.threshold_us(query))
-    policy = state.policies.get(query)
-    try:
-        if policy is not None:
-            both = DelayPolicy(policy.failure), DelayPolicy(policy.stabilization)
-            delays = Delays(delays.threshold_us, *both)
-    except ValueError:  # written without our checks; replicas ignore it with a warning
-        pass
-    return delays
+    return state.delays(query)
 
 
 def refuse_unknown(state: AppState, query: str) -> None:

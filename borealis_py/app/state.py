@@ -6,7 +6,7 @@ Blocking; for commands, the demo and a replica process that starts. Works on any
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, closing
+from contextlib import ExitStack, closing, suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TypeVar
@@ -34,7 +34,8 @@ from borealis_py.log.messages import (
     encode,
 )
 from borealis_py.log.unreadable import ignored
-from borealis_py.protocol.settings import Timing
+from borealis_py.node.delays import declared
+from borealis_py.protocol.settings import Delays, SettingsError, Timing
 from borealis_py.query.errors import QueryError, WrongWord, did_you_mean
 from borealis_py.query.ingress_spec import INGRESSES
 from borealis_py.query.names import base_name, part_name
@@ -106,12 +107,25 @@ class AppState:
         """The timing of its replicas and subscribers."""
         return self.description.timing or Timing()
 
+    def delays(self, query: str) -> Delays:
+        """The threshold and policies in force: the settings, unless replicas refuse them, else those of the app's file.
+
+        Raises:
+            QueryError: unknown query.
+        """
+        found = declared(self.spec.query(query))
+        if query in self.thresholds:
+            with suppress(SettingsError):
+                found = found.with_threshold(self.thresholds[query], self.timing, self.spec.position(query))
+        if query in self.policies:
+            policy = self.policies[query]
+            with suppress(ValueError):  # written by something else than our commands
+                found = found.with_policies(policy.failure, policy.stabilization)
+        return found
+
     def threshold_us(self, query: str) -> int:
-        """The threshold in force: the setting if it is valid, else that of the app's file. Raises QueryError."""
-        declared_us = self.spec.query(query).threshold_us
-        threshold_us = self.thresholds.get(query, declared_us)
-        least_us = self.timing.least_threshold_us(self.spec.position(query))
-        return threshold_us if threshold_us >= least_us else declared_us  # replicas ignore it, too
+        """The threshold in force (microseconds): see `delays`."""
+        return self.delays(query).threshold_us
 
     def source_settings(self, source: str) -> SourceSettings:
         """What is in force for a source that an ingress writes: what was set, else what the app's file says."""

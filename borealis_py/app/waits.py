@@ -7,7 +7,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from borealis_py.app.origin import show
-from borealis_py.protocol.settings import SettingsError, Timing, budget, check_threshold
+from borealis_py.node.delays import first_wait_us
+from borealis_py.protocol.settings import SettingsError, Timing, check_threshold
 from borealis_py.query.errors import QueryError
 from borealis_py.query.ingress_spec import IngressSpec
 from borealis_py.query.plan import JoinOp, Op, SourceOp, inputs_of
@@ -33,7 +34,7 @@ def check_waits(spec: AppSpec, timing: Timing, queries: Iterable[str]) -> None:
     for query in queries:
         read = _read_by(spec, query)
         if read:
-            _check_waits(query, read, _wait_us(spec, query, timing))
+            _check_waits(query, read, _declared_wait_us(spec, query, timing))
 
 
 def remarks(spec: AppSpec, timing: Timing) -> list[str]:
@@ -42,7 +43,7 @@ def remarks(spec: AppSpec, timing: Timing) -> list[str]:
     not."""
     found = []
     for query in spec.queries:
-        read, wait_us = _read_by(spec, query), _wait_us(spec, query, timing)
+        read, wait_us = _read_by(spec, query), _declared_wait_us(spec, query, timing)
         published = [name for name in spec.sources_of(query) if name not in read]
         late = [name for name, one in read.items() if published and one.lateness_us > wait_us]
         if late:
@@ -67,7 +68,7 @@ def silence_remarks(spec: AppSpec, timing: Timing) -> list[str]:
             readers.setdefault(tuple(blind), []).append(query)
     found = []
     for names, queries in readers.items():
-        wait_us = min(_wait_us(spec, query, timing) for query in queries)
+        wait_us = min(_declared_wait_us(spec, query, timing) for query in queries)
         expect = format_duration(wait_us // 2 // 1_000 * 1_000 or wait_us)
         topic = spec.ingresses[names[0]].topic
         which, its = ("query", "its") if len(queries) == 1 else ("queries", "their")
@@ -126,10 +127,9 @@ def _read_by(spec: AppSpec, query: str) -> dict[str, IngressSpec]:
     return {name: spec.ingresses[name] for name in spec.sources_of(query) if name in spec.ingresses}
 
 
-def _wait_us(spec: AppSpec, query: str, timing: Timing) -> int:
-    """How long the first node of a query waits for an input (D)."""
-    depth = spec.position(query)
-    return budget(timing, spec.query(query).threshold_us, depth - 1, depth)
+def _declared_wait_us(spec: AppSpec, query: str, timing: Timing) -> int:
+    """How long the first node of a query waits for an input, by the app's file."""
+    return first_wait_us(spec, query, timing, spec.query(query).threshold_us)
 
 
 def _check_waits(query: str, read: Mapping[str, IngressSpec], wait_us: int) -> None:

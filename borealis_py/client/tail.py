@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from borealis_py.client.target import Target
 from borealis_py.log.records import BatchHeader
 from borealis_py.log.source_tail import TailEntry, first_certain
-from sunion.model import FOREVER, RowOps, Rows
+from sunion.model import RowOps, Rows
 from sunion.source import SourceFold, fold
 
 TAIL_RECORDS = 50
@@ -96,7 +96,7 @@ def source_end(entries: Sequence[TailEntry], begin: int, target: Target) -> Sour
         header = entries[at].header
         assert isinstance(header, BatchHeader)
         assert header.boundary is not None
-        last_seq, boundary = header.first_seq + header.positions - 1, min(header.boundary, FOREVER)
+        last_seq, boundary = header.first_seq + header.positions - 1, header.boundary
         state = SourceFold(boundary, header.epoch, header.uid, last_seq)
         end = SourceEnd(state, dict(header.at) or None, header.topic_id, header.spoken)
         rest = entries[at + 1 :]

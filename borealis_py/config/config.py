@@ -121,7 +121,7 @@ class Config(BaseSettings):
     schema_registry: Properties = {}
     """The registry that has the schemas of topics which other programs write: `url: http://registry:8081`, and with
     dots the other properties of confluent-kafka's SchemaRegistryClient (`basic.auth.user.info`, `ssl.ca.location`).
-    None: there is none. Set it for `format="avro"` without `writer_schema`.
+    None: there is none. Set it for `format=Avro()` without a writer schema.
     """
     clusters: dict[str, Cluster] = {}
     """Other Kafka clusters, by a name of your choice, whose topics the app reads (`app.topic(..., cluster="eu")`): each

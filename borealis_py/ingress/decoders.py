@@ -165,7 +165,7 @@ def _avro(source: str, spec: IngressSpec, columns: Mapping[str, str], registry: 
         try:
             return AvroFormat(columns, spec.writer_schema, paths=spec.paths)
         except UnusableSchema as exc:
-            raise QueryError(f"topic {source!r}: records cannot be read by writer_schema=: {exc}") from None
+            raise QueryError(f"topic {source!r}: records cannot be read by Avro(writer_schema=...): {exc}") from None
     assert registry is not None
 
     def by(schema: RegisteredSchema) -> RecordFormat:

@@ -1,12 +1,12 @@
 """The settings topic as one replica sees it: thresholds, policies, failed sources, highest incarnations; and what it
 writes there itself, that replicas differ (R15).
 
-Threshold and policies belong to a query; a node combines those of all queries that read it (`as_enforced`). No clock.
+Threshold and policies belong to a query; a node combines those of all queries that read it (`delays`). No clock.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
 
@@ -27,15 +27,16 @@ from borealis_py.log.messages import (
     encode,
 )
 from borealis_py.log.unreadable import ignored
+from borealis_py.node.delays import as_configured, combined, wait_us
 from borealis_py.node.recovery_setting import KIND, plan_said
 from borealis_py.node.spec import ReplicaSpec
 from borealis_py.protocol.incarnation import Disagreement
-from borealis_py.protocol.settings import DelayPolicy, Delays, NodeDelays, SettingsError, Timing, budget
+from borealis_py.protocol.settings import Delays, NodeDelays, SettingsError, Timing
 from borealis_py.protocol.trimming import Retain
 from borealis_py.query.names import base_name
 from borealis_py.query.recovery import RecoveryPlan
 from borealis_py.query.retention import AUDITED, Keep
-from borealis_py.query.spec import QuerySpec, Serves
+from borealis_py.query.spec import Serves
 from sunion.units import MonotonicUs
 
 log = structlog.get_logger(__package__)
@@ -49,41 +50,6 @@ def retain_of(kept: Keep) -> Retain:
 
 
 _NONE: Mapping[str, Retain] = MappingProxyType({})
-
-_EAGER_FIRST = (DelayPolicy.PROCESS, DelayPolicy.DELAY, DelayPolicy.SUSPEND)
-
-
-def declared(query: QuerySpec) -> Delays:
-    """Threshold and policies as the app's file declares them, in force until a settings record changes them."""
-    return Delays(query.threshold_us, DelayPolicy(query.on_failure), DelayPolicy(query.on_stabilization))
-
-
-def as_enforced(serves: Sequence[Serves], delays: Mapping[str, Delays], timing: Timing) -> NodeDelays:
-    """Combine the settings of the queries that read a node: the shortest wait and the most eager policies (R13.2, B11).
-
-    Args:
-        serves: the queries, at least one, each with the way from the node to its result.
-        delays: the settings of each of them, by name.
-
-    Raises:
-        SettingsError: a threshold is too small for its query's chain.
-    """
-    return _combined((budget(timing, delays[s.query].threshold_us, s.hops, s.depth) for s in serves), delays)
-
-
-def _combined(waits_us: Iterable[int], delays: Mapping[str, Delays]) -> NodeDelays:
-    return NodeDelays(min(waits_us), *_most_eager(delays))
-
-
-def as_configured(node: str, delays: Mapping[str, Delays]) -> Delays:
-    """As users set them, for status: the query's own, or the strictest of the queries that read the node."""
-    return delays.get(node) or Delays(min(d.threshold_us for d in delays.values()), *_most_eager(delays))
-
-
-def _most_eager(delays: Mapping[str, Delays]) -> tuple[DelayPolicy, DelayPolicy]:
-    """The policies on failure and on stabilization under which no query waits longer than it asked to."""
-    failure = min((d.failure for d in delays.values()), key=_EAGER_FIRST.index)
-    return failure, min((d.stabilization for d in delays.values()), key=_EAGER_FIRST.index)
 
 
 class DynamicSettings:
@@ -136,9 +102,9 @@ class DynamicSettings:
     def delays(self) -> NodeDelays:
         """The node's settings: see `as_enforced`. Raises SettingsError while a query's threshold is too small."""
         for name, delays in self._queries.items():
-            if name not in self._waits_us:  # no setting has changed it
-                self._waits_us[name] = self._wait_us(name, delays.threshold_us)
-        return _combined(self._waits_us.values(), self._queries)
+            if name not in self._waits_us:
+                self._waits_us[name] = wait_us(self._timing, self._serves[name], delays.threshold_us)
+        return combined(self._waits_us.values(), self._queries)
 
     @property
     def as_configured(self) -> Delays:
@@ -169,11 +135,6 @@ class DynamicSettings:
         found, self._differing = self._differing, set()
         return found
 
-    def _wait_us(self, query: str, threshold_us: int) -> int:
-        """D under this threshold. Raises SettingsError at all nodes of a chain or at none."""
-        serves = self._serves[query]
-        return budget(self._timing, threshold_us, serves.hops, serves.depth)
-
     def _counts(self, record: Record, setting: SettingOfLife) -> bool:
         """Whether it was set in this life of the app. What was under way while `up --reset` began it anew was not."""
         return not setting.app_uid or self._life.owns(record, setting.app_uid)
@@ -184,15 +145,14 @@ class DynamicSettings:
             threshold = decode(value, Threshold)
             if not self._counts(record, threshold):
                 return
-            threshold_us = threshold.threshold_us
-            self._waits_us[name] = self._wait_us(name, threshold_us)
-            self._queries[name] = replace(self._queries[name], threshold_us=threshold_us)
+            depth = self._serves[name].depth
+            self._queries[name] = self._queries[name].with_threshold(threshold.threshold_us, self._timing, depth)
+            self._waits_us.pop(name, None)
         elif kind == "policy" and name in self._serves:
             policy = decode(value, Policy)
             if not self._counts(record, policy):
                 return
-            failure, stabilization = DelayPolicy(policy.failure), DelayPolicy(policy.stabilization)
-            self._queries[name] = replace(self._queries[name], failure=failure, stabilization=stabilization)
+            self._queries[name] = self._queries[name].with_policies(policy.failure, policy.stabilization)
         elif kind == "fail":
             failure_of_source = decode(value, SourceFailure)
             if self._counts(record, failure_of_source):

@@ -29,7 +29,6 @@ from borealis_py.protocol.roles import Role
 from borealis_py.query.recovery import RecoveryWay
 from sunion.bucket import Buckets
 from sunion.errors import RetentionLost
-from sunion.model import FOREVER
 from sunion.source import SourceFold
 from sunion.union import Mark
 from sunion.units import Bucket
@@ -288,7 +287,7 @@ def _after(entries: Sequence[TailEntry], at: int, before: SourceFold) -> _Sure |
         latenesses.append(before.lateness_us)
     if not latenesses:
         return None
-    last_seq, boundary = header.first_seq + header.positions - 1, min(header.boundary, FOREVER)
+    last_seq, boundary = header.first_seq + header.positions - 1, header.boundary
     fold = SourceFold(boundary, header.epoch, header.uid, last_seq, latenesses[0])
     place = Mark(entries[at].record.offset + 1, fold)
     return _Sure(place, max(fold.lateness_us, before.lateness_us, *(claim.lateness_us for claim in claims)))

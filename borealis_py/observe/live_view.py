@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from contextlib import ExitStack, closing
+from functools import partial
 
 from borealis_py.app.state import AppState
 from borealis_py.client.subscriber import LiveSubscription, published
 from borealis_py.engine import OperatorClass, compile_query
 from borealis_py.log.base import Log, Wake
 from borealis_py.log.clock import Clock, SystemClock
-from borealis_py.protocol.settings import SettingsError, budget
+from borealis_py.node.delays import reader_wait_us
+from borealis_py.protocol.settings import SettingsError
 from borealis_py.query.partitions import parts_of
 from borealis_py.query.spec import AppSpec
 from sunion.bucket import Buckets
@@ -46,11 +48,8 @@ def open_partition(
         SettingsError: the app's timing does not allow its threshold.
     """
     spec = state.spec
-    q, depth = spec.query(query), spec.position(query)
-
-    def wait_of(threshold_us: int) -> int:
-        return budget(state.timing, threshold_us, depth=depth)
-
+    q = spec.query(query)
+    wait_of = partial(reader_wait_us, spec, query, state.timing)
     try:
         wait_us = wait_of(q.threshold_us)  # until a valid setting changes it
     except SettingsError as exc:

@@ -16,8 +16,8 @@ from borealis_py.app.replica_health import STANDBY, health_of, idles
 from borealis_py.app.replicas import ProcessName
 from borealis_py.app.state import GONE_S, AppState, IngressStatuses, ReplicaKey, Statuses
 from borealis_py.log.messages import InputStatus, Status
+from borealis_py.node.delays import reader_wait_us
 from borealis_py.observe.ingress_overview import ingress_overview
-from borealis_py.protocol.settings import budget
 from borealis_py.query.names import base_name
 from borealis_py.query.spec import AppSpec
 from sunion.bucket import Buckets
@@ -195,7 +195,7 @@ def apart_sources(state: AppState, statuses: Statuses) -> dict[str, tuple[InputS
         if len(alive) < 2:
             continue
         least, most = (pick(alive, key=lambda s: s.lateness_us) for pick in (min, max))
-        wait_us = budget(state.timing, state.threshold_us(query), depth=state.spec.position(query))
+        wait_us = reader_wait_us(state.spec, query, state.timing, state.threshold_us(query))
         if most.lateness_us - least.lateness_us > wait_us:
             found[query] = least, most
     return found

@@ -6,7 +6,7 @@ import csv
 from codecs import BOM_UTF8
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import msgspec
@@ -36,12 +36,12 @@ _TRUTH = {"true": True, "false": False}
 @dataclass(frozen=True, slots=True)
 class SampledFormat:
     """The format of a sample. `name`: as `App.topic` takes it, or what it looks like if none reads it. `objects`: of
-    each record, its fields; None: it has none. `arguments`: for the call, beside the format. `types`: where schemas
-    say it, the column type of each field, or None and why it can be no column; what they do not name, objects show."""
+    each record, its fields; None: it has none. `options`: of the format, by name. `types`: where schemas say it, the
+    column type of each field, or None and why it can be no column; what they do not name, objects show."""
 
     name: str
     objects: Sequence[Mapping[str, Any] | None]
-    arguments: tuple[str, ...] = ()
+    options: Mapping[str, Any] = field(default_factory=dict)
     types: Mapping[str, tuple[str | None, str]] | None = None
 
 
@@ -143,9 +143,7 @@ def _delimited(texts: Sequence[str | None]) -> SampledFormat | None:
         else None
         for row in rows
     ]
-    fields = ", ".join(f'"{name}"' for name in names)
-    more = () if delimiter == "," else (f"delimiter={delimiter!r}".replace("'", '"'),)
-    return SampledFormat("csv", objects, (f"fields=[{fields}]", *more))
+    return SampledFormat("csv", objects, {"fields": names, "delimiter": delimiter})
 
 
 def _values(line: str, delimiter: str) -> list[str]:

@@ -19,7 +19,7 @@ from borealis_py.log.base import Record
 from borealis_py.observe.topic_formats import SampledFormat, recognised
 from borealis_py.protocol.settings import Timing
 from borealis_py.query.field_paths import column_for, path_text, why_unreadable
-from borealis_py.query.ingress_spec import FORMATS
+from borealis_py.query.formats import KINDS, given_options, written
 from borealis_py.query.names import STIME, WINDOW_END, WINDOW_START, is_column_name
 from borealis_py.query.times import NoTime, TimeForm
 from borealis_py.query.units import DURATION_MAX_US, OUR_DAYS_US, TIME_UNITS, format_duration
@@ -80,7 +80,7 @@ class TopicSurvey:
     """What a sample shows of `topic`.
 
     `partitions`: how many the topic has. `records`: how many were looked at. `format`: as `App.topic` takes it, or what
-    else it looks like; `arguments`: for the call, beside it. `unusable`: records not in this format. `fields`: of the
+    else it looks like; `options`: of the format, by name. `unusable`: records not in this format. `fields`: of the
     others. `rate`: records per second, of all partitions together; None: too few to tell. `stime`, `unit`: the field
     with a record's time, and what it counts; None: none looks like one, so Kafka's timestamp is taken. `lateness`: by
     that time; None: no records. `gap_us`: the longest time between two records of a partition, by Kafka's timestamps
@@ -92,7 +92,7 @@ class TopicSurvey:
     partitions: int
     records: int
     format: str
-    arguments: tuple[str, ...]
+    options: Mapping[str, Any]
     unusable: int
     fields: tuple[FieldSurvey, ...]
     rate: float | None
@@ -120,12 +120,14 @@ class TopicSurvey:
         )
 
     def call(self, cluster: str | None = None) -> str:
-        """The call to paste into an app's file; "": the topic cannot be read."""
+        """The call to paste into an app's file, after the import that its format needs; "": no app can read it."""
         columns = [one for one in self.fields if one.type is not None]
-        if self.format not in FORMATS or not columns:
+        if self.format not in KINDS or not columns:
             return ""
         schema = ", ".join(f'"{one.column}": {_kind_and_field(one)}' for one in columns)
-        said = [] if self.format == "json" else [f'format="{self.format}"', *self.arguments]
+        form = KINDS[self.format](**self.options)
+        said = [] if self.format == "json" else [f"format={written(form)}"]
+        needed = f"from borealis_py import {type(form).__name__}\n" if given_options(form) else ""
         timed = [f'stime="{one.column}", stime_unit="{self.unit}"' for one in columns if one.name == self.stime]
         elsewhere = [f'cluster="{cluster}"'] if cluster else []
         rest = [
@@ -138,7 +140,7 @@ class TopicSurvey:
         name = source_name(self.topic)
         indent = " " * (len(variable(name)) + len(" = app.topic("))
         return (
-            f'{variable(name)} = app.topic("{name}", topic="{self.topic}",\n{indent}schema={{{schema}}},\n'
+            f'{needed}{variable(name)} = app.topic("{name}", topic="{self.topic}",\n{indent}schema={{{schema}}},\n'
             f"{indent}{', '.join(rest)})"
         )
 
@@ -172,7 +174,7 @@ def survey(topic: str, partitions: int, records: Sequence[Record], found: Sample
         partitions=partitions,
         records=len(records),
         format=found.name,
-        arguments=found.arguments,
+        options=found.options,
         unusable=len(records) - len(objects),
         fields=fields,
         rate=_rate(records),

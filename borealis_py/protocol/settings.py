@@ -6,7 +6,7 @@ All times are int microseconds.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from enum import Enum
 from typing import TYPE_CHECKING
 
@@ -242,10 +242,27 @@ class Delays:
     failure: DelayPolicy = DelayPolicy.PROCESS
     stabilization: DelayPolicy = DelayPolicy.PROCESS
 
+    def with_threshold(self, threshold_us: int, timing: Timing, depth: int = 1) -> Delays:
+        """After a setting of the threshold in a query whose longest chain has `depth` nodes.
+
+        Raises:
+            SettingsError: it is too small (R13): the setting changes nothing.
+        """
+        check_threshold(timing, threshold_us, depth)
+        return replace(self, threshold_us=threshold_us)
+
+    def with_policies(self, failure: str, stabilization: str) -> Delays:
+        """After a setting of the policies.
+
+        Raises:
+            ValueError: there is no such policy: the setting changes nothing.
+        """
+        return replace(self, failure=DelayPolicy(failure), stabilization=DelayPolicy(stabilization))
+
 
 @dataclass(frozen=True, slots=True)
 class NodeDelays:
-    """What one node obeys: the settings of all queries that read it, combined (`node.dynamic_settings`).
+    """What one node obeys: the settings of all queries that read it, combined (`node.delays`).
 
     Attributes:
         wait_us: D, how long past a bucket's end the node waits for an input that was there before (R3.3, R13.1).

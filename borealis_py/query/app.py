@@ -7,16 +7,16 @@ from __future__ import annotations
 
 from collections.abc import Container, Mapping, Sequence
 from pathlib import PurePath
-from typing import Any, get_args
+from typing import get_args
 
 from borealis_py.query.bykey import table_key
 from borealis_py.query.errors import QueryError
 from borealis_py.query.field_paths import split_schema
 from borealis_py.query.foreign import ingress_of
+from borealis_py.query.formats import TopicFormat, refusing_flat_options
 from borealis_py.query.functions import code_files
 from borealis_py.query.ingress_spec import (
     BoundaryName,
-    DecimalsName,
     FormatName,
     IngressSpec,
     KeyFormatName,
@@ -99,18 +99,14 @@ class App:
             self._source_partitions[name] = checked_count(partitions, f"source {name!r}")
         return Stream(self, tuple(self._sources[name]), {"op": "source", "name": name}, ())
 
+    @refusing_flat_options
     def topic(
         self,
         name: str,
         topic: str,
         schema: Mapping[str, str] | type,
-        format: FormatName = "json",
-        fields: Sequence[str] | None = None,
-        delimiter: str | None = None,
-        nulls: Sequence[str] | None = None,
-        writer_schema: str | Mapping[str, Any] | None = None,
-        op: str | None = None,
-        decimals: DecimalsName | None = None,
+        format: TopicFormat | FormatName = "json",
+        *,
         key: str | Sequence[str] | None = None,
         key_format: KeyFormatName | None = None,
         stime: str | None = None,
@@ -142,21 +138,10 @@ class App:
                 `{"at": ("timestamp", "@timestamp"), "lat": ("double", "$.geo.lat"), "c": ("string", '$.a["b c"]')}`;
                 of a class `Annotated[float, "$.geo.lat"]`. Fields that are not named are ignored; missing ones are
                 null.
-            format: of the records: "json", one object each; "csv", one line each; "avro", "protobuf" and "json-schema",
-                as the serializers of a schema registry write them; "debezium", one change of a database's row each, as
-                JSON; or "text", one column with the whole record.
-            fields: of csv: what the values of a line are, in order, like ["id", "note", "euros"]. Those that the schema
-                does not name are ignored. None: the columns of the schema.
-            delimiter: of csv: the character between values. None: a comma.
-            nulls: of csv: values that mean null, quoted or not, like ["NA", "NULL"]. None: only an empty one.
-            writer_schema: of avro: the schema by which all records were written, as JSON text or a dict. None: a
-                registry has the schema that each record names.
-            op: of debezium: the string column that takes the operation: c, u, r, or d for a delete, whose row has the
-                values before it. None: deletes are dead letters.
-            decimals: of debezium: what text in decimal columns is where a record has no schema: "text", the number
-                (the connector has decimal.handling.mode=string); or "base64", the bytes of its digits, of which as many
-                stand after the point as in the column. Nobody checks that against the database. None: text that may be
-                base64 is a dead letter. A schema in the record always decides.
+            format: of the records: `JSON()`, one object each; `CSV(...)`, one line each; `Avro(...)`, `Protobuf()` and
+                `JSONSchema()`, as the serializers of a schema registry write them; `Debezium(...)`, one change of a
+                database's row each, as JSON; or `Text()`, one column with the whole record. Without options a word
+                does: "json", "csv", "avro", "protobuf", "json-schema", "debezium", "text".
             key: the columns that records' keys hold: one, or several of an object. A value may hold them, too: where
                 the two differ, or neither has one, the record is a dead letter. A record without a value is a row of
                 its key, the time of its record, and nulls. None: keys are not read, and such a record is a dead letter.
@@ -200,12 +185,6 @@ class App:
             paths,
             topic=topic,
             format=format,
-            fields=fields,
-            delimiter=delimiter,
-            nulls=nulls,
-            writer_schema=writer_schema,
-            op=op,
-            decimals=decimals,
             key=key,
             key_format=key_format,
             stime=stime,

@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from borealis_py.query.errors import QueryError, did_you_mean, unknown_column
 from borealis_py.query.field_paths import FieldPath, parsed_path, why_unreadable
+from borealis_py.query.formats import Debezium, TopicFormat, format_of
 from borealis_py.query.ingress_spec import (
     BOUNDARIES,
-    FORMATS,
     INPUTS_MAX,
     KEY_FORMATS,
     STARTS,
     STIME_UNITS,
     BoundaryName,
-    DecimalsName,
     FormatName,
     IngressSpec,
     KeyFormatName,
@@ -45,13 +43,7 @@ def ingress_of(
     paths: Mapping[str, FieldPath],
     *,
     topic: str,
-    format: FormatName,
-    fields: Sequence[str] | None,
-    delimiter: str | None,
-    nulls: Sequence[str] | None,
-    writer_schema: str | Mapping[str, Any] | None,
-    op: str | None,
-    decimals: DecimalsName | None,
+    format: TopicFormat | FormatName,
     key: str | Sequence[str] | None,
     key_format: KeyFormatName | None,
     stime: str | None,
@@ -78,39 +70,21 @@ def ingress_of(
         QueryError: an argument makes no sense; the message names it and says what does.
     """
     where = f"topic {source!r}"
-    _check_place(topic, cluster, where)
-    _choose(format, FORMATS, "format", where)
-    layout = layout_of(format, schema, where, fields, delimiter, nulls, writer_schema, op, decimals)
-    if paths and format in ("csv", "text"):
-        instead = "fields= names the values of a line" if format == "csv" else "a text has no fields"
-        raise QueryError(f"{where}: format={format!r} with a field of its own for {', '.join(paths)}: {instead}")
-    if op is not None and op in paths:
-        raise QueryError(f"{where}: column {op!r} takes the operation (op=), so it is no field")
-    if stime_sql is not None:
-        _check_stime_sql(stime_sql, (stime, stime_format), stime_unit, schema, where)
-    elif isinstance(stime, str) and stime.startswith("$"):
-        _check_stime_path(stime, stime_unit, stime_format, schema, paths, format, where)
-    else:
-        _check_stime(stime, stime_unit, stime_format, schema, where)
+    _check_topic(topic, cluster, where)
+    form = format_of(format, where)
+    layout = layout_of(form, schema, where)
+    _check_paths(paths, form, where)
+    _check_time(stime, stime_unit, stime_format, stime_sql, schema, paths, form.name, where)
     _choose(boundary, BOUNDARIES, "boundary", where)
     _choose(start, STARTS, "start", where)
-    if expect is not None and boundary == "data":
-        raise QueryError(
-            f"{where}: expect= goes with boundary='clock'; with 'data' an input is missing as soon as it is silent"
-        )
-    if heartbeat is not None and (not isinstance(heartbeat, str) or not heartbeat.strip()):
-        raise QueryError(
-            f"{where}: heartbeat={heartbeat!r}; give an SQL condition over {', '.join(schema)}, like \"kind = 'ping'\""
-        )
+    _check_silence(boundary, expect, heartbeat, schema, where)
     named = _values(by, values, other, schema, where)
-    keys = _key(key, key_format, by, format, schema, where)
     spec = IngressSpec(
         topic=topic,
         cluster=cluster,
-        format=format,
         **layout,
         paths=dict(paths),
-        key=keys,
+        key=_key(key, key_format, by, form.name, schema, where),
         key_format=key_format,
         stime=stime,
         stime_unit=stime_unit,
@@ -126,10 +100,13 @@ def ingress_of(
         inputs=len(named) + other if named else 0,
         start=start,
     )
-    return spec if partitions is None else _partitioned(spec, partitions, where)
+    if partitions is None:
+        return spec
+    _check_partitions(partitions, by, where)
+    return spec.with_partitions(partitions)
 
 
-def _check_place(topic: object, cluster: object, where: str) -> None:
+def _check_topic(topic: object, cluster: object, where: str) -> None:
     if not isinstance(topic, str) or not _TOPIC.fullmatch(topic) or topic in (".", ".."):
         raise QueryError(
             f"{where}: topic={topic!r} is not the name of a Kafka topic: letters, digits, '.', '_' and '-', at most "
@@ -139,15 +116,35 @@ def _check_place(topic: object, cluster: object, where: str) -> None:
         raise QueryError(f"{where}: cluster={cluster!r}; give a name that stands under `clusters:` in borealis.yaml")
 
 
-def _partitioned(spec: IngressSpec, partitions: object, where: str) -> IngressSpec:
-    if spec.by is not None:
+def _check_paths(paths: Mapping[str, FieldPath], form: TopicFormat, where: str) -> None:
+    if paths and form.name in ("csv", "text"):
+        instead = "CSV(fields=...) names the values of a line" if form.name == "csv" else "a text has no fields"
+        raise QueryError(f"{where}: format={form.name!r} with a field of its own for {', '.join(paths)}: {instead}")
+    if isinstance(form, Debezium) and form.op in paths:
+        raise QueryError(f"{where}: column {form.op!r} takes the operation (op=), so it is no field")
+
+
+def _check_silence(
+    boundary: BoundaryName, expect: object, heartbeat: object, schema: Mapping[str, str], where: str
+) -> None:
+    if expect is not None and boundary == "data":
+        raise QueryError(
+            f"{where}: expect= goes with boundary='clock'; with 'data' an input is missing as soon as it is silent"
+        )
+    if heartbeat is not None and (not isinstance(heartbeat, str) or not heartbeat.strip()):
+        raise QueryError(
+            f"{where}: heartbeat={heartbeat!r}; give an SQL condition over {', '.join(schema)}, like \"kind = 'ping'\""
+        )
+
+
+def _check_partitions(partitions: object, by: str | None, where: str) -> None:
+    if by is not None:
         raise QueryError(f"{where}: partitions= does not go with by=: there is one input for each of the values")
     if isinstance(partitions, bool) or not isinstance(partitions, int) or not 1 <= partitions <= PARTITIONS_MOST:
         raise QueryError(
             f"{where}: partitions={partitions!r}; give the topic's number of partitions, or leave it out: `up` asks "
             "the broker"
         )
-    return spec.with_partitions(partitions)
 
 
 def _choose(word: object, known: Sequence[str], what: str, where: str) -> None:
@@ -180,12 +177,33 @@ def _key(
             f"which input it is for. Leave one out, or choose by={names[0]!r}"
         )
     if format == "debezium":
-        raise QueryError(f"{where}: key= does not go with format='debezium', whose deletes have a value: give op=")
+        raise QueryError(
+            f"{where}: key= does not go with format='debezium', whose deletes have a value: give Debezium(op=...)"
+        )
     if form in ("text", "int") and len(names) > 1:
         raise QueryError(f"{where}: key_format={form!r} is one value, and key= names {len(names)} columns: name one")
     if form == "int" and schema[names[0]] != "int64":
         raise QueryError(f"{where}: key_format='int' is of int64 columns, and {names[0]!r} is a {schema[names[0]]}")
     return names
+
+
+def _check_time(
+    stime: object,
+    unit: object,
+    form: object,
+    sql: object,
+    schema: Mapping[str, str],
+    paths: Mapping[str, FieldPath],
+    format: FormatName,
+    where: str,
+) -> None:
+    """The arguments that say where a row's time is."""
+    if sql is not None:
+        _check_stime_sql(sql, (stime, form), unit, schema, where)
+    elif isinstance(stime, str) and stime.startswith("$"):
+        _check_stime_path(stime, unit, form, schema, paths, format, where)
+    else:
+        _check_stime(stime, unit, form, schema, where)
 
 
 def _check_stime_sql(

@@ -7,7 +7,7 @@ from typing import Literal, Protocol
 
 from borealis_py.query.bykey import table_key
 from borealis_py.query.errors import QueryError
-from borealis_py.query.layout import checked_nulls
+from borealis_py.query.formats import checked_nulls
 from borealis_py.query.names import check_schema, check_stream_name
 from borealis_py.query.plan import TableFile
 from borealis_py.query.schemas import columns_of

@@ -10,7 +10,8 @@ from pathlib import Path
 from borealis_py.app.state import AppState
 from borealis_py.log.base import Log
 from borealis_py.log.kernel import Kernel
-from borealis_py.node.dynamic_settings import declared, retain_of
+from borealis_py.node.delays import declared
+from borealis_py.node.dynamic_settings import retain_of
 from borealis_py.node.spec import ReplicaSpec
 from borealis_py.protocol.trimming import Graph, NodeReads, Trimming
 from borealis_py.query.names import base_name

@@ -9,7 +9,7 @@ import re
 from borealis_py.types.spelling import PRECISION_MAX, ColumnType
 from borealis_py.types.values import NUMBER, short
 
-_INSTRUCTIVE = ("make the column", "let the ", "make it ", "say decimals=", "say nulls=")
+_INSTRUCTIVE = ("make the column", "let the ", "make it ", "say Debezium(", "say CSV(")
 """A reason with one of these says itself what to do."""
 
 

@@ -14,7 +14,7 @@ from borealis_py.app.foreign import ask_inputs, check_foreign, with_inputs
 from borealis_py.app.waits import remarks, silence_remarks
 from borealis_py.log.base import Feed, Log, LogUnreachable, Record
 from borealis_py.protocol.settings import Timing
-from borealis_py.query import App, AppSpec, QueryError
+from borealis_py.query import App, AppSpec, Avro, QueryError
 
 SCHEMA = {"id": "int64", "kind": "string", "euros": "double"}
 
@@ -81,16 +81,18 @@ ORDER = {"type": "record", "name": "R", "fields": [{"name": "id", "type": "long"
 
 def test_a_schema_by_which_no_record_can_be_read_is_refused() -> None:
     pytest.importorskip("fastavro", reason="fastavro is not installed: pip install 'borealis-py[avro]'")
-    check_foreign(described({"format": "avro", "writer_schema": ORDER}), Timing())
+    check_foreign(described({"format": Avro(ORDER)}), Timing())
     again = {"type": "record", "name": "R", "fields": [{"name": "next", "type": ["null", "R"]}]}
-    with pytest.raises(QueryError, match=r"topic 't0': records cannot be read by writer_schema=: it refers to itself"):
-        check_foreign(described({"format": "avro", "writer_schema": again}), Timing())
+    with pytest.raises(
+        QueryError, match=r"topic 't0': records cannot be read by Avro\(writer_schema=...\): it refers to itself"
+    ):
+        check_foreign(described({"format": Avro(again)}), Timing())
 
 
 def test_a_package_that_is_not_installed_is_named_with_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "fastavro", None)
     with pytest.raises(QueryError, match=r"format='avro' needs fastavro.*pip install 'borealis-py\[avro\]'"):
-        check_foreign(described({"format": "avro", "writer_schema": ORDER}), Timing())
+        check_foreign(described({"format": Avro(ORDER)}), Timing())
 
 
 def test_a_new_app_asks_each_topic_in_its_cluster() -> None:

@@ -42,6 +42,12 @@ def test_one_boundary_tells_all_where_its_writer_had_read_what_lies_before() -> 
     assert fold_at_end(log[2:], 2, TARGET) == SourceFold(T0 + 2 * W, 1, "a", 6)
 
 
+@pytest.mark.parametrize("boundary", [FOREVER + 1, 2 * FOREVER - 1, FOREVER - 1])
+def test_a_boundary_that_none_can_reach_is_no_publishers(boundary: int) -> None:
+    log = entries(ClaimHeader("a1", 1, "a"), idle(1, "a", 7, boundary, 1), idle(1, "a", 7, T0 + W, 1))
+    assert fold_at_end(log, 0, TARGET) == SourceFold(T0 + W, 1, "a", -1)
+
+
 def test_a_boundary_tells_nothing_where_a_claim_may_hide_before_it() -> None:
     log = entries(ClaimHeader("a1", 1, "a"), ClaimHeader("a1", 2, "b"), idle(1, "a", 7, T0 + W, 1))
     assert fold_at_end(log[2:], 2, TARGET) is None

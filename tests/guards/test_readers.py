@@ -72,7 +72,7 @@ NOT_READ = {
     USERS: """
         borealis_py.engine.applied.described:_editable
         borealis_py.kafka.broker_config:_utf16 borealis_py.query.field_paths:parsed_path
-        borealis_py.query.layout:_writer_schema
+        borealis_py.query.formats:_schema_text
     """,
     VALUES: """
         borealis_py.ingress.formats.protobuf_files:_standard

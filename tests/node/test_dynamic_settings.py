@@ -20,7 +20,8 @@ from borealis_py.log.messages import (
     Threshold,
     encode,
 )
-from borealis_py.node.dynamic_settings import ALL, DynamicSettings, as_configured, as_enforced, declared
+from borealis_py.node.delays import as_configured, as_enforced, declared
+from borealis_py.node.dynamic_settings import ALL, DynamicSettings
 from borealis_py.protocol.incarnation import Disagreement
 from borealis_py.protocol.settings import DelayPolicy, Delays, NodeDelays, SettingsError, Timing
 from borealis_py.protocol.trimming import Retain

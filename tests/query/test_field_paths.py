@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import BaseModel, Field
 
-from borealis_py import App
+from borealis_py import App, Debezium
 from borealis_py.query.errors import QueryError
 from borealis_py.query.field_paths import NAMES_MAX, column_for, parsed_path, path_text
 from borealis_py.query.names import is_column_name
@@ -111,9 +111,9 @@ def test_another_field_is_another_app_and_an_app_without_fields_is_the_one_it_wa
         ({"a": ("int64", "b"), "b": "int64"}, {}, "columns 'a' and 'b' are both the field 'b'"),
         ({"geo": "string", "lat": ("double", "$.geo.lat")}, {}, "column 'geo' can only be json, not string"),
         ({"a": ("integer64", "b")}, {}, "unknown type 'integer64'"),
-        ({"a": ("int64", "b")}, {"format": "csv"}, "fields= names the values of a line"),
+        ({"a": ("int64", "b")}, {"format": "csv"}, "CSV(fields=...) names the values of a line"),
         ({"a": ("string", "b")}, {"format": "text"}, "a text has no fields"),
-        ({"a": ("string", "b"), "n": "int64"}, {"format": "debezium", "op": "a"}, "so it is no field"),
+        ({"a": ("string", "b"), "n": "int64"}, {"format": Debezium(op="a")}, "so it is no field"),
     ],
 )
 def test_a_schema_that_cannot_be_is_refused_with_what_to_write(schema: Any, more: dict[str, Any], why: str) -> None:

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from borealis_py import App, QueryError
+from borealis_py import CSV, App, QueryError
 from borealis_py.app.check import check
 from borealis_py.app.state import NoSuchApp
 from borealis_py.protocol.settings import Timing
@@ -160,7 +160,7 @@ def test_partitions_that_were_filled_one_after_the_other_are_copied_in_step() ->
 
 
 def test_bytes_are_in_the_topics_format() -> None:
-    csv = orders(format="csv", fields=["id", "note", "shop", "at"], delimiter=";")
+    csv = orders(format=CSV(fields=["id", "note", "shop", "at"], delimiter=";"))
     line = f"7;a note;rome;{START_MS}".encode()
     results = run(csv, {"orders": [line, b"x;;;"]})
     assert results["ids"] == [{"id": 7, "shop": "rome"}]

@@ -6,18 +6,30 @@ import ast
 import inspect
 import re
 from collections.abc import Iterator
+from dataclasses import fields
 
 from borealis_py import api, testing
 from borealis_py.client import publisher, reading, stimes, subscriber
-from borealis_py.query import app, errors, stream, tables
+from borealis_py.config.reference import documented
+from borealis_py.query import app, errors, formats, stream, tables
 
 HEAD = """# Python API
 
-`from borealis_py import App, QueryError, publisher, read, subscribe`. These return objects of the other classes on this
-page. `from borealis_py.testing import World, run` is for [tests of your app](../how-to/testing.md). This page is
-generated from the code.
+`from borealis_py import App, QueryError, publisher, read, subscribe` and, for the formats of topics, `JSON`, `CSV`,
+`Avro`, `Protobuf`, `JSONSchema`, `Debezium`, `Text`. These return objects of the other classes on this page.
+`from borealis_py.testing import World, run` is for [tests of your app](../how-to/testing.md). This page is generated
+from the code.
 """
 CLASSES = (app.App, stream.Stream, stream.Windowed, stream.Framed, tables.Table)
+FORMATS = (
+    formats.JSON,
+    formats.CSV,
+    formats.Avro,
+    formats.Protobuf,
+    formats.JSONSchema,
+    formats.Debezium,
+    formats.Text,
+)
 FUNCTIONS = (api.publisher, api.read, api.subscribe)
 FOR_TESTS = (testing.run, testing.to_stime)
 RESULTS = (
@@ -45,7 +57,8 @@ _ITEM = re.compile(r"( {4})(\w[\w, ]*): ")
 
 def page() -> str:
     """The whole page."""
-    parts = [HEAD, *(_class(kind) for kind in CLASSES), *(_function(function) for function in FUNCTIONS)]
+    parts = [HEAD, *(_class(kind) for kind in CLASSES), *(_format(kind) for kind in FORMATS)]
+    parts += [_function(function) for function in FUNCTIONS]
     parts += [_class(kind) for kind in RESULTS]
     parts += [_function(function) for function in FOR_TESTS]
     return "".join(parts) + "".join(_class(kind) for kind in IN_TESTS)
@@ -58,6 +71,16 @@ def _class(kind: type) -> str:
     made = "" if kind.__name__ in MADE_BY_OTHERS else _constructor(tree)
     said = _prose(documented.partition("\nArgs:")[0] if kind.__name__ == "Publisher" else documented)
     return f"\n## {kind.__name__}\n{made}\n{said}\n" + "".join(_method(kind.__name__, m) for m in _public(tree))
+
+
+def _format(kind: type[formats.TopicFormat]) -> str:
+    """A format of topics: how it is made, and what each of its options means."""
+    options = fields(kind)  # type: ignore[arg-type]
+    given = [f"{option.name}: {option.type}={option.default!r}" for option in options]
+    call = ", ".join(["*", *given] if any(option.kw_only for option in options) else given)
+    meanings = "".join(f"- `{name}`: {text}\n" for name, text in documented(kind))
+    said = "\n\n".join(filter(None, (inspect.getdoc(kind), meanings.rstrip())))
+    return f"\n## {kind.__name__}\n{_code(f'{kind.__name__}({call})')}\n{said}\n"
 
 
 def _constructor(tree: ast.ClassDef) -> str:

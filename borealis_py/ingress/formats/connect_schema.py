@@ -208,7 +208,8 @@ def _untold_decimal(scale: int | None) -> Reading:
             may_be = "may be a number or base64 of one's bytes" if text.isascii() and _is_number(text) else "is base64"
             raise Misfit(
                 f"{short(text)!r} {may_be}, and no schema in the record tells: let the converter write schemas "
-                '(schemas.enable=true), or the connector text (decimal.handling.mode=string) and say decimals="text"'
+                "(schemas.enable=true), or the connector text (decimal.handling.mode=string) and say "
+                'Debezium(decimals="text")'
             )
         return raw
 

@@ -181,7 +181,7 @@ class DebeziumFormat(JsonFields):
         if why is not None:
             return f"not a change event: {why}"
         if event.op == DELETE and self._op is None:
-            return "a delete: name a column with op= to have deletes as rows"
+            return "a delete: name a column with Debezium(op=...) to have deletes as rows"
         if event.op != DELETE and event.op not in AFTER:
             return f"not a change event: {f'its op is {event.op[:20]!r}' if event.op else 'it has no op'}"
         where = "before" if event.op == DELETE else "after"

@@ -136,12 +136,12 @@ def _one(kind: str) -> Callable[[object], object]:
             value = parse(text)
         except ValueError as exc:
             if text.strip().lower() in NULL_WORDS:
-                raise Misfit(f"{exc}: say nulls=[{text!r}] if it means null, or make the column string") from None
+                raise Misfit(f"{exc}: say CSV(nulls=[{text!r}]) if it means null, or make the column string") from None
             raise
         if kind == "int64" and not -INT64_MAX - 1 <= value <= INT64_MAX:  # type: ignore[operator]
             raise Misfit(f"{short(text)!r} is beyond an int64: make the column decimal(38,0)")
         if kind == "double" and not math.isfinite(value):  # type: ignore[arg-type]
-            null = f": say nulls=[{text!r}] if it means null" if text.strip().lower() in NULL_WORDS else ""
+            null = f": say CSV(nulls=[{text!r}]) if it means null" if text.strip().lower() in NULL_WORDS else ""
             raise Misfit(f"{short(text)!r} is not finite{null}")
         return value if rule is None or isinstance(value, bytes) else rule.read(value)
 

@@ -17,11 +17,12 @@ from borealis_py.log.clock import Clock
 from borealis_py.log.description import APP_KEY
 from borealis_py.log.messages import Description, encode
 from borealis_py.log.record_size import needed_bytes
+from borealis_py.node.delays import wait_us
 from borealis_py.node.peers import Peers
 from borealis_py.node.recovery_setting import in_force, increments_of
 from borealis_py.node.spec import ReplicaSpec
 from borealis_py.node.standby import StoodBy
-from borealis_py.protocol.settings import Delays, budget
+from borealis_py.protocol.settings import Delays
 from borealis_py.query.spec import Partitioning, Serves
 from borealis_py.simulation.clock import Scheduler
 from borealis_py.simulation.cluster.checkpoints import Disk, MemoryCheckpoints, MemoryPlace
@@ -376,7 +377,7 @@ class Builder:
         self, name: str, start: int, changed: Callable[[Sequence[Change]], None], lost: Callable[[str], None]
     ) -> ClientProcess:
         s = self.scenario
-        wait_us = budget(s.timing, s.delays.threshold_us, 0, self.depth)
+        client_wait_us = wait_us(s.timing, Serves(query=QUERY, depth=self.depth), s.delays.threshold_us)
 
         def opened(clock: Clock, wake: Wake) -> LiveSubscription:
             return LiveSubscription(
@@ -388,7 +389,7 @@ class Builder:
                 replicas=self.plans[QUERY].replicas,
                 buckets=self.buckets,
                 start=start,
-                wait_us=wait_us,
+                wait_us=client_wait_us,
                 schema=ToyKernel.schema_id,
                 wake=wake,
             )

@@ -50,7 +50,7 @@ def test_with_a_column_for_the_operation_a_delete_is_the_row_before_it() -> None
 @pytest.mark.parametrize(
     ("value", "reason"),
     [
-        (event("d", before={"id": 1}), "a delete: name a column with op= to have deletes as rows"),
+        (event("d", before={"id": 1}), "a delete: name a column with Debezium(op=...) to have deletes as rows"),
         (event("c"), "a change with op 'c' without `after`"),
         (event("t"), "not a change event: its op is 't'"),
         (event(""), "not a change event: it has no op"),

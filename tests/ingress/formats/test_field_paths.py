@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from borealis_py import App
+from borealis_py import App, Avro
 from borealis_py.ingress.decoder import Decoded
 from borealis_py.ingress.decoders import decoder_for
 from borealis_py.log.base import Feed, Record
@@ -108,7 +108,7 @@ def test_json_schema_debezium_and_avro_read_the_same_paths() -> None:
     for found in (
         decoded([framed(1, text), framed(1, b'{"geo":null,"id":4}')], schema, format="json-schema"),
         decoded([change, b'{"op":"u","after":{"id":4}}'], schema, format="debezium"),
-        decoded(avro, schema, format="avro", writer_schema=writer),
+        decoded(avro, schema, format=Avro(writer)),
         decoded([framed(7, one) for one in avro], schema, registry, format="avro"),
     ):
         assert found.bad == ()

@@ -20,7 +20,7 @@ from borealis_py.types.spelling import parse_type
 from borealis_py.types.values import short
 from tests.ingress.formats import forms
 
-ADVICE = ("make the column ", "let the ", "make it ", "say nulls=")
+ADVICE = ("make the column ", "let the ", "make it ", "say CSV(")
 CASES = [(title, *case) for title, _, lines in forms.cases() for case in lines]
 ALL_TAKEN = (("CSV", "string"), ("Protobuf", "json"))
 REFUSED = [case for case in CASES if not forms.outcome(case[3], case[4])[0]]
