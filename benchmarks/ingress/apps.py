@@ -49,9 +49,15 @@ def copy(name: str, topic: str, form: Form) -> App:
     """Reads a topic of events in either format; the measurement is of its ingress alone."""
     built = App(name, bucket="100ms")
     read = built.topic(
-        "t0", topic=topic, schema=events.SCHEMA, format=Avro(AVRO) if form == "avro" else form, stime="at",
-        lateness="0s", start="earliest", partitions=1,
-    )  # fmt: skip
+        "t0",
+        topic=topic,
+        schema=events.SCHEMA,
+        format=Avro(AVRO) if form == "avro" else form,
+        stime="at",
+        lateness="0s",
+        start="earliest",
+        partitions=1,
+    )
     built.query(PLAIN, read.filter("amount >= 0"), replicas=1)
     return built
 
